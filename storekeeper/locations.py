@@ -217,13 +217,23 @@ def files_below(folder: Location) -> dict[str, FileState]:
     if not isinstance(folder, Path):
         return folder.files_below()
     found = {}
-    for place, _, names in os.walk(folder):
+    seen = {os.path.realpath(folder)}
+    for place, folders, names in os.walk(folder, followlinks=True):  # a table may be a link to a larger disk
+        folders[:] = [name for name in folders if _is_new(Path(place, name), seen)]
         for name in names:
             file = Path(place, name)
             with suppress(FileNotFoundError):  # removed while the folder is read
                 state = file.stat()
                 found[str(file.relative_to(folder))] = FileState(state.st_size, state.st_ctime_ns)
     return found
+
+
+def _is_new(folder: Path, seen: set[str]) -> bool:
+    """Whether a folder was not there yet: links may form a circle."""
+    place = os.path.realpath(folder)
+    is_new = place not in seen
+    seen.add(place)
+    return is_new
 
 
 def sha256_of(file: Location) -> str:

@@ -196,3 +196,12 @@ def test_what_a_library_says_of_a_store_that_is_away_is_the_error_of_the_store()
     assert isinstance(failure(location("s3://bucket/tables"), said, "can't be written"), TablesUnreachableError)
     for place, error in ((location("s3://bucket/tables"), ValueError("conflict")), (location("/tables"), said)):
         assert type(failure(place, error, "can't be written")) is StorageError
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "file").write_bytes(b"1")
+    (tmp_path / "one" / "round").symlink_to(tmp_path)
+    (tmp_path / "other").symlink_to(tmp_path / "one")
+    assert len(files_below(tmp_path)) == 1
+    assert [*files_below(tmp_path / "other")] == ["file"]

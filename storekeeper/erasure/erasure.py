@@ -138,10 +138,10 @@ class Erasure:
     def _noted_places(self, keys: ErasedKeys, noted: Noted) -> list[Place]:
         """The records of the keys by now. As long as there are some, no copy was made anew without them."""
         places = self.log.places(keys)
+        known = {(at, offset) for at, offsets in noted.offsets.items() for offset in offsets}
         for place in places:
-            offsets = noted.offsets.setdefault(place.partition, [])
-            if place.offset not in offsets:
-                offsets.append(place.offset)
+            if (place.partition, place.offset) not in known:
+                noted.offsets.setdefault(place.partition, []).append(place.offset)
         noted.row_keys = sorted({*noted.row_keys, *(place.row_key.hex() for place in places)})
         noted.partitions = sorted({*noted.partitions, *(place.partition for place in places)})
         if places:

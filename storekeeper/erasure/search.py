@@ -29,7 +29,7 @@ class Searched:
     Attributes:
         topics: by topic and partition, the offsets that were read: the first, and the end.
         files: how many.
-        found: where bytes of the keys are, one object a place.
+        found: where bytes of the keys are, one object a place; and each file that can't be read.
         rows: files of the store's own tables that still have rows of the keys.
     """
 
@@ -70,17 +70,23 @@ class Searched:
                 continue
             self.files += 1
             columns = Counter[str]()
-            if name.endswith(".parquet"):
-                for batch in pq.ParquetFile(pa.BufferReader(content)).iter_batches():
+            try:
+                for batch in _batches(content) if name.endswith(".parquet") else ():
                     columns.update(dict(_found_in(batch, keys)))
                     is_own = name.startswith(own_folders) and _KEY in batch.schema.names
                     if is_own and any(map(keys.holds, batch[_KEY].to_pylist())):
                         self.rows.append(name)
-            elif keys.in_any([content]):
+            except (pa.ArrowException, OSError):  # another program writes it now, or left it half written
+                self.found.append({"file": f"{root}/{name}", "unreadable": True})
+            if not name.endswith(".parquet") and keys.in_any([content]):
                 columns[""] += 1
             for column, count in sorted(columns.items()):
                 place = {"file": f"{root}/{name}"} | ({"column": column} if column else {})
                 self.found.append({**place, "values": count})
+
+
+def _batches(content: bytes) -> Iterator[pa.RecordBatch]:
+    yield from pq.ParquetFile(pa.BufferReader(content)).iter_batches()
 
 
 def _found_in(batch: pa.RecordBatch, keys: ErasedKeys) -> Iterator[tuple[str, int]]:

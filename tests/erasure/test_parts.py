@@ -73,6 +73,25 @@ def test_a_row_in_a_table_of_the_store_is_no_place_elsewhere(tmp_path: Path) -> 
     assert searched.rows == ["words/1.parquet", "words_history/1.parquet"]
 
 
+def test_a_file_that_can_not_be_read_is_named_and_stops_no_erasure(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "1.parquet").write_bytes(b"PAR1 half written")
+    searched = Searched()
+    searched.read_files(tmp_path, KEYS)
+    assert searched.found == [{"file": f"{tmp_path}/theirs/1.parquet", "unreadable": True}]
+
+
+def test_a_table_that_is_a_link_is_searched_too(tmp_path: Path) -> None:
+    disk = tmp_path / "disk" / "words"
+    disk.mkdir(parents=True)
+    pq.write_table(pa.table({"_key": [b"alice-01"]}), disk / "1.parquet")
+    (tmp_path / "delta").mkdir()
+    (tmp_path / "delta" / "words").symlink_to(disk)
+    searched = Searched()
+    searched.read_files(tmp_path / "delta", KEYS, own=("words",))
+    assert searched.rows == ["words/1.parquet"]
+
+
 def test_short_keys_are_looked_for_as_rows_alone(tmp_path: Path) -> None:
     (tmp_path / "words").mkdir()
     pq.write_table(pa.table({"_key": [b"7", b"17"], "n": ["7", "8"]}), tmp_path / "words" / "1.parquet")
