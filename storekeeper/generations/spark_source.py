@@ -23,11 +23,13 @@ from storekeeper.generations.live import live_store
 from storekeeper.locations import Location, location
 from storekeeper.snapshots.as_of import (
     OF_CHANGES,
+    KeyRanges,
     apart,
-    changes_between_keys,
+    changes_in,
     changes_sql,
     changes_until,
     fold_sql,
+    in_ranges_sql,
     row_columns,
     rows_of_key,
     time_ms,
@@ -37,7 +39,7 @@ from storekeeper.snapshots.columns import PLACE_COLUMNS
 from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.key_changes import row_of
-from storekeeper.snapshots.rows_now import KeyRanges, RowsNow, columns_now, rows_now, table_below
+from storekeeper.snapshots.rows_now import RowsNow, columns_now, ranges_table, rows_now, table_below
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -116,17 +118,20 @@ class Past:
         """The rows of a task."""
         (number, count), history = partition.value, self.history()
         predicates = [] if count == 1 else [f"_partition % {count} = {number}"]
+        found = "changes"
         if ranges is not None:
-            predicates.append(" OR ".join(f"({changes_between_keys(*one)})" for one in ranges) or "false")
+            predicates.append(changes_in(ranges))
+            found = in_ranges_sql(found, "ranges")
         named = [f"({each})" for each in predicates]
         if self.changes:
             changes = history.changes(changes_until(self.at_ms), *named)
             eras = [first for first in history.coverage.eras if first <= self.at_ms]
-            sql = changes_sql("changes", _changed_columns(history), eras)
+            sql = changes_sql(found, _changed_columns(history), eras, self.kind)
         else:
             changes = history.as_of(self.at_ms, *named)
-            sql = fold_sql("changes", row_columns(history.columns))
+            sql = fold_sql(found, row_columns(history.columns))
         with folding(history.place) as connection:
+            connection.register("ranges", ranges_table(ranges or ()))
             connection.register("changes", changes)
             yield from connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
 
@@ -201,7 +206,7 @@ class StorekeeperDataSource(DataSource):
         at = self.options.get("asOf")
         at_ms = history.coverage.to_ms if at is None else time_ms(at)
         changes = self._flag("changes")
-        if not changes:
+        if at is not None or not changes:
             history.coverage.check(name, at_ms)
         return Past(path, history.version, at_ms, changes, history.kind)
 

@@ -86,7 +86,8 @@ class Appending:
         goes_on = before is not None and known and self.now_ms - before.read_at_ms < self.tombstones_ms - _READING_MS
         earliest_ms = floor_ms + 1 if floor_ms else 0
         if before is not None:
-            earliest_ms = before.exact_to_ms + 1
+            # A clean-up's record may be later than the last batch. No change of an era before may be within this one.
+            earliest_ms = (before.exact_to_ms if goes_on else max(before.exact_to_ms, before.read_at_ms)) + 1
             if known:
                 self._check_goes_on(before, ends)
         planned, latest_ms = self.planned(), max(batch.at_ms, earliest_ms)

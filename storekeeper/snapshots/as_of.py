@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from storekeeper.errors import InvalidArgumentError, NotExactError
+from storekeeper.serdes.keys import sessions, versions, windows
 from storekeeper.serdes.keys.escaping import after_key, ended
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.store_definitions import ServedKind
@@ -32,7 +33,14 @@ _MOST_DIGITS = 19
 _LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
 _TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
-_SUFFIXED = frozenset({ServedKind.WINDOW, ServedKind.SESSION, ServedKind.VERSIONED})
+_SUFFIXED = {
+    ServedKind.WINDOW: windows.SUFFIX_BYTES,
+    ServedKind.SESSION: sessions.SUFFIX_BYTES,
+    ServedKind.VERSIONED: versions.SUFFIX_BYTES,
+}
+_FEW_RANGES = 50
+KeyRanges = Sequence[tuple[bytes, bytes]]
+"""Row keys, each from the first to before the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,23 @@ def changes_between_keys(start: bytes, stop: bytes | None) -> str:
     return f"_key >= X'{start.hex()}'" + ("" if stop is None else f" AND _key < X'{stop.hex()}'")
 
 
+def changes_in(ranges: KeyRanges) -> str:
+    """The predicate for changes of rows in some key ranges. For many, it is what is around them all.
+
+    A scan looks for the plan of many for minutes: filter it by `in_ranges_sql` too.
+    """
+    if not ranges:
+        return "false"
+    if len(ranges) > _FEW_RANGES:
+        return changes_between_keys(min(start for start, _ in ranges), max(stop for _, stop in ranges))
+    return " OR ".join(f"({changes_between_keys(*one)})" for one in ranges)
+
+
+def in_ranges_sql(changes: str, ranges: str) -> str:
+    """The changes in the key ranges of a relation with columns `_first` and `_stop`, in DuckDB's SQL."""
+    return f"(FROM {changes} SEMI JOIN {ranges} ON _key >= _first AND _key < _stop)"
+
+
 def fold_sql(changes: str, columns: Sequence[str]) -> str:
     """The rows that changes leave, in DuckDB's SQL.
 
@@ -128,12 +153,12 @@ def fold_sql(changes: str, columns: Sequence[str]) -> str:
     """
     # Aggregates of columns that a query leaves out cost nothing.
     newest = "".join(f", arg_max_null(c.{quoted(name)}, c._offset) AS {quoted(name)}" for name in columns)
-    there = f"arg_max(c._value IS NOT NULL, c._offset) AS is_there{newest}"
+    there = f"arg_max(c._value IS NOT NULL, c._offset) AS _is_there{newest}"
     folded = f"SELECT {there} FROM {changes} c GROUP BY c._partition, c._key"  # noqa: S608 (names are quoted)
-    return f"SELECT {', '.join(map(quoted, columns))} FROM ({folded}) WHERE is_there"  # noqa: S608 (as above)
+    return f"SELECT {', '.join(map(quoted, columns))} FROM ({folded}) WHERE _is_there"  # noqa: S608 (as above)
 
 
-def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int]) -> str:
+def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], kind: ServedKind) -> str:
     """What became of each key, for joins with times, in DuckDB's SQL: a row for each key and batch that changed it.
 
     Its columns are `key` as text (null if it is none), `_key`, `changed_at`, `deleted`, then `columns`, which are null
@@ -143,25 +168,32 @@ def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int]) -
         changes: the relation that has all changes.
         columns: those that follow from values, and the names under which they are shown.
         eras: the first time of each era.
+        kind: the kind of the store. The key of a window, session or version is that in front of its times.
     """
     plain = "".join(f", {quoted(name)}" for name in columns)
-    place = "_key, _batch_ms, _offset, _value IS NOT NULL AS is_there"
+    place = "_key, _batch_ms, _offset, _value IS NOT NULL AS _is_there"
     selects = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
     selects += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
     newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(shown)}" for name, shown in columns.items())
     return f"""
-SELECT TRY(decode(_key)) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
-    NOT arg_max(is_there, _offset) AS deleted{newest}
+SELECT TRY(decode({key_sql(kind)})) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
+    NOT arg_max(_is_there, _offset) AS deleted{newest}
 FROM ({" UNION ALL ".join(selects)})
 GROUP BY _key, _batch_ms
 """  # noqa: S608 (as above)
+
+
+def key_sql(kind: ServedKind) -> str:
+    """The key of a row, by its row key, in DuckDB's SQL. Zero bytes in it stay as they are escaped."""
+    suffix_bytes = _SUFFIXED.get(kind)
+    return "_key" if suffix_bytes is None else f"unhex(left(hex(_key), -{2 * suffix_bytes + 2}))"
 
 
 def _ends_sql(changes: str, columns: Iterable[str], before: int, first: int) -> str:
     """The keys that were there at the end of an era, as deletions: a change that the next begins with is newer."""
     nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
     return f"""
-SELECT _key, {first} AS _batch_ms, -1 AS _offset, false AS is_there{nulls}
+SELECT _key, {first} AS _batch_ms, -1 AS _offset, false AS _is_there{nulls}
 FROM {changes} WHERE _batch_ms >= {before} AND _batch_ms < {first} GROUP BY _partition, _key
 HAVING arg_max(_value IS NOT NULL, _offset)
 """  # noqa: S608 (as above)

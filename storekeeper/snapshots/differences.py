@@ -79,13 +79,17 @@ def difference(history: StoreHistory, from_ms: int, to_ms: int, *, most: int, ke
         for name, at_ms in (("before", from_ms), ("after", to_ms)):
             _fold(connection, name, history, at_ms, named)
         close_off(connection)
+        if history.coverage.era(from_ms) != history.coverage.era(to_ms):
+            connection.execute(_MOVED)
         totals = _totals(connection, columns)
         connection.execute(_DIFFERING)
         counted = run(connection, "SELECT change, count(*) FROM differing GROUP BY change ORDER BY change")
         shown = run(connection, f"FROM differing ORDER BY _partition, _key LIMIT {most}")
     rows = tuple(
         RowDifference(
-            row_of(history.kind, one["_key"]), one["_partition"], *(_side(one[side], columns) for side in ("b", "a"))
+            row_of(history.kind, one["_key"]),
+            one["_partition"],
+            *(_side(one[side], columns) for side in ("_before", "_after")),
         )
         for one in shown.dicts()
     )
@@ -95,11 +99,18 @@ def difference(history: StoreHistory, from_ms: int, to_ms: int, *, most: int, ke
 
 _DIFFERING = """
 CREATE TEMP VIEW differing AS
-SELECT coalesce(b._partition, a._partition) AS _partition, coalesce(b._key, a._key) AS _key, b, a,
-    CASE WHEN b._key IS NULL THEN 'added' WHEN a._key IS NULL THEN 'removed' ELSE 'changed' END AS change
-FROM before b FULL JOIN after a ON b._partition = a._partition AND b._key = a._key
-WHERE b._value IS DISTINCT FROM a._value
+SELECT coalesce(_after._partition, _before._partition) AS _partition, coalesce(_before._key, _after._key) AS _key,
+    _before, _after,
+    CASE WHEN _before._key IS NULL THEN 'added' WHEN _after._key IS NULL THEN 'removed' ELSE 'changed' END AS change
+FROM before _before FULL JOIN after _after ON _before._partition = _after._partition AND _before._key = _after._key
+WHERE _before._value IS DISTINCT FROM _after._value
 """
+_MOVED = """
+UPDATE before SET _partition = moved._partition
+FROM (SELECT _key, min(_partition) AS _partition FROM after GROUP BY _key HAVING count(*) = 1) AS moved
+WHERE before._key = moved._key AND moved._key IN (SELECT _key FROM before GROUP BY _key HAVING count(*) = 1)
+"""
+"""Another generation may have a key's row in another partition: it is the same row."""
 
 
 def _fold(

@@ -116,19 +116,24 @@ class StoreHistory:
         )
         return InvalidArgumentError(msg)
 
-    def source_positions(self, from_ms: int) -> list[tuple[int, dict[str, Any]]]:
+    def source_positions(self, from_ms: int) -> list[tuple[int, dict[str, Any] | None]]:
         """How far the sources had been read at the end of each commit since a time, with the time of its last batch.
 
-        They are ascending, and go back as far as the table's log.
+        They are ascending. None: the table's log does not go back so far.
         """
-        found = []
+        found: list[tuple[int, dict[str, Any] | None]] = []
+        version = 0
         for commit in commits(self.place):
+            version = commit.version
             with suppress(SerializationError):
                 manifest = HistoryManifest.from_json(commit.info.get("userMetadata") or "")
                 found.append((manifest.exact_to_ms, orjson.loads(manifest.source_offsets.to_json())))
                 if manifest.exact_to_ms < from_ms:
-                    break
-        return found[::-1]
+                    return found[::-1]
+        if version == 0 or not found:
+            return found[::-1]
+        oldest_ms, _ = found[-1]  # what it ends with may be of any commit before it
+        return [(oldest_ms, None), *(one for one in found[::-1] if one[0] > oldest_ms)]
 
     def changes(self, *predicates: str, columns: Sequence[str] | None = None) -> Scan:
         """The changes for which all predicates hold."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
+from storekeeper.serdes.keys import sessions, versions, windows
+from storekeeper.serdes.keys.escaping import is_ended
 from storekeeper.serdes.keys.sessions import decode_session_row_key
 from storekeeper.serdes.keys.versions import decode_version_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, decode_window_row_key
@@ -112,19 +115,27 @@ def fields_of(record: dict[str, Any], columns: Iterable[str]) -> dict[str, Any] 
 
 
 def row_of(kind: ServedKind, row_key: bytes) -> dict[str, Any]:
-    """A row's key, as text if it is UTF-8, and the times in its row key, by name."""
-    match kind:
-        case ServedKind.WINDOW:
-            key, start_ms, _ = decode_window_row_key(row_key)
-            return {"key": _text(key), "start_ms": start_ms}
-        case ServedKind.SESSION:
-            key, start_ms, end_ms = decode_session_row_key(row_key)
-            return {"key": _text(key), "start_ms": start_ms, "end_ms": end_ms}
-        case ServedKind.VERSIONED:
-            key, timestamp_ms = decode_version_row_key(row_key)
-            return {"key": _text(key), "valid_at_ms": timestamp_ms}
-        case _:
-            return {"key": _text(row_key)}
+    """A row's key, as text if it is UTF-8, and the times in its row key, by name.
+
+    Of a row key that no store of that kind makes, such as a foreign record's, it is the whole, without times.
+    """
+    decode, suffix_bytes, names = _DECODED.get(kind, (_whole, 0, ()))
+    if not names or is_ended(row_key, suffix_bytes):
+        key, *times = decode(row_key)
+        if all(0 <= time_ms <= MAX_TIMESTAMP_MS for time_ms in times):
+            return {"key": _text(key), **dict(zip(names, times, strict=True))}
+    return {"key": _text(row_key), **dict.fromkeys(names)}
+
+
+def _whole(row_key: bytes) -> tuple[bytes]:
+    return (row_key,)
+
+
+_DECODED: Mapping[ServedKind, tuple[Callable[[bytes], tuple[Any, ...]], int, tuple[str, ...]]] = MappingProxyType({
+    ServedKind.WINDOW: (lambda row_key: decode_window_row_key(row_key)[:2], windows.SUFFIX_BYTES, ("start_ms",)),
+    ServedKind.SESSION: (decode_session_row_key, sessions.SUFFIX_BYTES, ("start_ms", "end_ms")),
+    ServedKind.VERSIONED: (decode_version_row_key, versions.SUFFIX_BYTES, ("valid_at_ms",)),
+})  # fmt: skip
 
 
 def _text(key: bytes) -> str | bytes:
@@ -137,6 +148,6 @@ def _text(key: bytes) -> str | bytes:
 def _shown(value: bytes) -> Any:
     """A value without columns: its JSON, else its text, else its bytes."""
     try:
-        return json.loads(value, parse_float=Decimal)
-    except ValueError:
+        return json.loads(value.decode(), parse_float=Decimal)  # of bytes, it would guess an encoding
+    except (ValueError, RecursionError):
         return _text(value)

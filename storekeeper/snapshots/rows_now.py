@@ -8,6 +8,7 @@ was written in front of the cut since the table.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from storekeeper.changelog.restore import LogState, Seed, SeedRefusal, seed_refu
 from storekeeper.changelog.scan import Changelog
 from storekeeper.errors import ChangelogError, NotExactError
 from storekeeper.locations import Location
-from storekeeper.snapshots.as_of import changes_between_keys, quoted
+from storekeeper.snapshots.as_of import KeyRanges, changes_in, in_ranges_sql, quoted
 from storekeeper.snapshots.columns import derived_columns, snapshot_schema, values_of
 from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
 from storekeeper.snapshots.duck import folding
@@ -33,8 +34,6 @@ _BATCH_ROWS = 16_384
 _RECORD = pa.schema([
     ("_offset", pa.int64()), ("_timestamp_ms", pa.int64()), ("_key", pa.binary()), ("_value", pa.binary()),
 ])  # fmt: skip
-KeyRanges = Sequence[tuple[bytes, bytes]]
-"""Row keys, each from the first to before the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,13 @@ class RowsNow:
         self, database: duckdb.DuckDBPyConnection, partition: int, ranges: KeyRanges | None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the table that have not changed since."""
-        schema, named = snapshot_schema(self.columns), [f"_partition = {partition}"]
+        schema, named, base = snapshot_schema(self.columns), [f"_partition = {partition}"], "base"
         if ranges is not None:
-            named.append(f"({' OR '.join(f'({changes_between_keys(*one)})' for one in ranges) or 'false'})")
+            named.append(f"({changes_in(ranges)})")
+            database.register("ranges", ranges_table(ranges))
+            base = in_ranges_sql(base, "ranges")
         database.register("base", Scan(open_table(self.path, self.version), " AND ".join(named)))
-        kept = f"SELECT {', '.join(map(quoted, schema.names))} FROM base ANTI JOIN newest USING (_key)"  # noqa: S608 (names are quoted)
+        kept = f"SELECT {', '.join(map(quoted, schema.names))} FROM {base} ANTI JOIN newest USING (_key)"  # noqa: S608 (names are quoted)
         for batch in database.sql(kept).to_arrow_reader(_BATCH_ROWS):
             yield batch.cast(schema)
 
@@ -185,9 +186,19 @@ def _stretch(seed: Seed | None, log: LogState, now_ms: int) -> Stretch:
     return Stretch(0, log.end_offset, from_table=False)
 
 
+def ranges_table(ranges: KeyRanges) -> pa.Table:
+    """Key ranges as `in_ranges_sql` takes them."""
+    starts, stops = zip(*ranges, strict=True) if ranges else ((), ())
+    return pa.table([pa.array(starts, pa.binary()), pa.array(stops, pa.binary())], names=["_first", "_stop"])
+
+
 def _wanted(ranges: KeyRanges | None) -> Callable[[bytes], bool]:
+    ordered = sorted(ranges or ())
+    starts = [start for start, _ in ordered]
+
     def wanted(key: bytes) -> bool:
-        return ranges is None or any(start <= key < stop for start, stop in ranges)
+        at = bisect_right(starts, key) - 1  # the ranges of two keys have nothing in common
+        return ranges is None or (at >= 0 and key < ordered[at][1])
 
     return wanted
 

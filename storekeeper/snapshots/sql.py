@@ -35,6 +35,7 @@ from storekeeper.snapshots.as_of import (
     changes_until,
     fold_sql,
     iso_ms,
+    key_sql,
     quoted,
     row_columns,
     value_columns,
@@ -187,10 +188,12 @@ def _register_changes(
         return
     eras = [first for first in history.coverage.eras if at_ms is None or first <= at_ms]
     columns, name, all_changes = apart(OF_CHANGES, value_columns(history.columns)), table + CHANGES, quoted(path.name)
-    of_keys = f"(FROM {all_changes} WHERE _key IN (SELECT encode(unnest(keys))))"
-    connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {changes_sql(all_changes, columns, eras)}")
-    # DuckDB takes the keys out of a plain table, but not out of a view that groups.
-    connection.execute(f"CREATE TEMP MACRO {quoted(f'{name}_of')}(keys) AS TABLE {changes_sql(of_keys, columns, eras)}")
+    of_keys = f"(FROM {all_changes} WHERE {key_sql(history.kind)} IN (SELECT encode(unnest(_keys))))"
+    of_all, of_some = (changes_sql(changes, columns, eras, history.kind) for changes in (all_changes, of_keys))
+    connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {of_all}")
+    # DuckDB takes the keys out of a plain table, but not out of a view that groups. A parameter hides columns of its
+    # name.
+    connection.execute(f"CREATE TEMP MACRO {quoted(f'{name}_of')}(_keys) AS TABLE {of_some}")
 
 
 def _version_at(path: Location, at_ms: int) -> int:
@@ -198,6 +201,12 @@ def _version_at(path: Location, at_ms: int) -> int:
     earliest = None
     for commit in commits(path):
         earliest = commit.info.get("timestamp", earliest)
+        if commit.manifest is not None:
+            msg = (
+                f"the rows of store {path.name} at {iso_ms(at_ms)} are not known: there is no history of it. "
+                f"`storekeeper snapshot create {path.name}` begins one; `--at {path.name}=VERSION` reads a version"
+            )
+            raise NotExactError(msg)
         if isinstance(earliest, int) and earliest <= at_ms:
             return commit.version
     earlier_ones = "" if earliest is None else f": the earliest is of {iso_ms(earliest)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner, Result
 
 from storekeeper.cli.entry import app
@@ -73,6 +73,13 @@ def test_columns_of_a_store_are_told_from_those_of_a_change(tmp_path: Path, monk
 def test_the_history_names_how_far_the_sources_were_read(produced: Produced) -> None:
     rows = lines("history", "rewards", "c1", "--sources")
     assert [row["sources"] for row in rows] == [{"pos": {"0": produced.now_ms}}] * 2
+
+
+def test_a_change_from_before_the_log_of_the_table_has_no_sources(produced: Produced, tmp_path: Path) -> None:
+    log = tmp_path / "delta" / "rewards_history" / "_delta_log"
+    DeltaTable(tmp_path / "delta" / "rewards_history").create_checkpoint()
+    (log / f"{0:020}.json").unlink()
+    assert [row["sources"] for row in lines("history", "rewards", "c1", "--sources")] == [None, None]
 
 
 def test_no_such_key_and_no_such_store(produced: Produced) -> None:

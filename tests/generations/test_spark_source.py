@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from benchmarks.as_of import Size, make
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import ManualClock
-from storekeeper.errors import InvalidArgumentError
+from storekeeper.errors import InvalidArgumentError, NotExactError
 from storekeeper.generations import spark_source
 from storekeeper.generations.spark_source import Past, StorekeeperDataSource, StorekeeperReader
 from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
@@ -77,12 +77,18 @@ def test_no_other_key_is_read_than_those_that_are_named(made: tuple[Path, Produc
     other = reader(root, "rewards", rewards.now_ms, "key", keys=["card-7", "nobody"])
     assert [row["key"] for row in read(other)] == [key.decode() for _, key in rewards.rows if key == b"card-7"]
     assert read(reader(root, "rewards", rewards.now_ms, "key", keys=[])) == []
+    many = [f"nobody-{number}" for number in range(5000)]
+    other = reader(root, "rewards", rewards.now_ms, "key", keys=["card-7", *many])
+    assert [row["key"] for row in read(other)] == [key.decode() for _, key in rewards.rows if key == b"card-7"]
 
 
 def test_named_keys_hold_for_changes_too(made: tuple[Path, Produced, Produced]) -> None:
     root, rewards, _ = made
     one = reader(root, "rewards", rewards.now_ms, "key", "deleted", changes=True, keys=["a"])
     assert {row["key"] for row in read(one)} == {"a"}
+    many = [*(f"nobody-{number}" for number in range(5000)), "a"]
+    again = reader(root, "rewards", rewards.now_ms, "key", "deleted", changes=True, keys=many)
+    assert len(read(again)) == len(read(one))
 
 
 @pytest.mark.parametrize(
@@ -159,6 +165,21 @@ def test_what_can_not_be_read_is_refused(
 ) -> None:
     source = StorekeeperDataSource({"path": path, "tables": str(made[0]), **options})
     with pytest.raises(InvalidArgumentError, match=says):
+        source.reader(StructType([StructField("key", StringType())]))
+
+
+def test_a_row_whose_key_no_window_store_makes_has_no_times(tmp_path: Path) -> None:
+    produced = Produced(ServedKind.WINDOW)
+    produced.commit([(0, window_row_key(b"c1", 60_000), value_of("x", "1", 1)), (1, b"foreign", value_of("x", "1", 1))])
+    produced.write(tmp_path, "sales")
+    rows = read(reader(tmp_path, "sales", produced.now_ms, "key", "start_ms"))
+    assert sorted((row["key"], row["start_ms"]) for row in rows) == [("c1", 60_000), ("foreign", None)]
+
+
+def test_changes_until_a_time_that_is_not_known_are_refused(made: tuple[Path, Produced, Produced]) -> None:
+    later = str(made[1].now_ms + 1)
+    source = StorekeeperDataSource({"path": "rewards", "tables": str(made[0]), "changes": "true", "asOf": later})
+    with pytest.raises(NotExactError, match="is not known yet"):
         source.reader(StructType([StructField("key", StringType())]))
 
 

@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.clock import DAY_MS
-from storekeeper.errors import ChangelogError, SnapshotDamagedError, StorageError
+from storekeeper.errors import ChangelogError, NotExactError, SnapshotDamagedError, StorageError
+from storekeeper.locations import delete_tree
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots import seal
 from storekeeper.snapshots.as_of import HISTORY
@@ -260,6 +261,22 @@ def test_a_batch_that_was_planned_before_its_era_began_comes_after_its_beginning
     assert played.flaws() == []
 
 
+def test_no_change_of_the_generation_before_is_within_an_era(played: PlayedStore) -> None:
+    """A clean-up had written while a batch was under way, after the time of the next generation's last batch."""
+    before = write(played, {"a": "ale"}, {"a": "ant"}, {"a": "apple"})
+    played.log.cleanup("a", before.exact_to_ms + 50_000)
+    played.now_ms = before.exact_to_ms + 60_000
+    played.take(batch_of(1, 2, before.exact_to_ms), 3)
+    played.log, played.now_ms = PlayedLog("log-2", 2), before.exact_to_ms + 90_000
+    played.log.seed(before.exact_to_ms, {"a": "apple"})
+    played.log.batch(1, before.exact_to_ms + 30_000, {"a": "anise"})
+    played.take(batch_of(2, 1, before.exact_to_ms + 30_000), 1)
+    assert [row["Word"] for row in rows(played)] == ["anise"]
+    manifest = manifest_of(played)
+    assert fold(rows(played, HISTORY), manifest, manifest.exact_to_ms) == {"a": "anise"}
+    assert played.flaws() == []
+
+
 def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: PlayedStore) -> None:
     before = write(played, {"a": "ale", "c": "cider"})
     cleaned_ms = played.now_ms + 5000
@@ -422,6 +439,15 @@ def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
 
 
 @pytest.mark.spark
+def test_a_store_without_its_history_has_no_past(played: PlayedStore) -> None:
+    """Its table has versions, but none is at the end of the batch before a time."""
+    at_ms = write(played, {"a": "ale"}).exact_to_ms
+    delete_tree(played.entry(HISTORY).path)
+    with pytest.raises(NotExactError, match="there is no history of it"):
+        query(played.root, "FROM words", as_of_ms=2 * at_ms)
+    assert len(query(played.root, "FROM words").rows) == 1
+
+
 def test_spark_duckdb_polars_and_deltalake_read_the_same_rows_of_the_same_version(
     played: PlayedStore, spark_session: SparkSession
 ) -> None:

@@ -196,3 +196,5 @@ def test_keys_in_ranges_alone_are_read(tmp_path: Path, monkeypatch: pytest.Monke
     planned = world.plan()
     assert read(planned, ranges=[(b"a1", b"a1\0"), (b"d1", b"d1\0")]) == {"a1": "x", "d1": "v"}
     assert read(planned, ranges=[]) == {}
+    many = [(b"n%d" % number, b"n%d\0" % number) for number in range(100, 200)]
+    assert read(planned, ranges=[*many, (b"d1", b"d1\0"), (b"a1", b"a1\0")]) == {"a1": "x", "d1": "v"}

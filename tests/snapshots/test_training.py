@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -11,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from storekeeper.serdes.keys.sessions import session_row_key
+from storekeeper.serdes.keys.versions import version_row_key
+from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.snapshots.as_of import changes_sql
 from storekeeper.snapshots.sql import query
+from storekeeper.stores.store_definitions import ServedKind
 from tests.snapshots.made_history import COLUMNS, START_MS, Produced, fields_of, played, value_of
 
 KEYS = [b"a", b"aa", b"card-7", b"nobody"]
@@ -38,7 +43,7 @@ def test_random_joins_give_what_was_known_then(seed: int) -> None:
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("history", produced.table())
-        changes = changes_sql("history", {name: name for name in COLUMNS}, produced.eras)
+        changes = changes_sql("history", {name: name for name in COLUMNS}, produced.eras, produced.kind)
         connection.execute("CREATE TEMP TABLE labels(number INT, key VARCHAR, at_ms BIGINT)")
         connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(n, key.decode(), at) for n, key, at in asked])
         connection.execute(f"CREATE TEMP VIEW changes AS {changes}")
@@ -110,3 +115,35 @@ def test_a_new_generation_on_other_partitions_ends_no_key_that_it_has(tmp_path: 
     produced.write(tmp_path, "rewards")
     found = query(tmp_path, "SELECT key, deleted FROM rewards_changes ORDER BY key, changed_at").rows
     assert found == (("c1", False), ("c1", False), ("c2", False), ("c2", True))
+
+
+def test_a_field_may_be_named_as_a_parameter_or_a_part_of_a_query(tmp_path: Path) -> None:
+    names = {"Card": "keys", "Points": "is_there", "Visits": "c"}
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("x", "1.5", 7))])
+    produced.write(tmp_path, "rewards", names=names, columns={names[name]: kind for name, kind in COLUMNS.items()})
+    for changes in ("rewards_changes", "rewards_changes_of(['c1'])", "rewards"):
+        found = query(tmp_path, f"FROM {changes} SELECT keys, is_there::VARCHAR, c", as_of_ms=produced.now_ms)
+        assert found.rows == (("x", "1.5000", 7),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row_key"),
+    [
+        (ServedKind.WINDOW, lambda key: window_row_key(key, 60_000, 1)),
+        (ServedKind.SESSION, lambda key: session_row_key(key, 60_000, 70_000)),
+        (ServedKind.VERSIONED, lambda key: version_row_key(key, 60_000)),
+    ],
+)
+def test_the_key_of_a_window_is_that_in_front_of_its_time(
+    tmp_path: Path, kind: ServedKind, row_key: Callable[[bytes], bytes]
+) -> None:
+    produced = Produced(kind)
+    keys = ["a", "aa", "Zo\xeb"]
+    produced.commit([(0, row_key(key.encode()), value_of(key, "1.5", 1)) for key in keys])
+    produced.commit([(0, b"abc", value_of("foreign", "1.5", 1)), (0, b"", value_of("foreign", "1.5", 1))])
+    produced.write(tmp_path, "sales")
+    found = query(tmp_path, "SELECT key, Card FROM sales_changes WHERE Card <> 'foreign' ORDER BY ALL").rows
+    assert found == tuple((key, key) for key in sorted(keys))
+    some = query(tmp_path, "SELECT key, Card FROM sales_changes_of(['a', 'Zo\xeb', 'b']) ORDER BY ALL").rows
+    assert some == (("Zo\xeb", "Zo\xeb"), ("a", "a"))

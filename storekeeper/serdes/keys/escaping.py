@@ -30,6 +30,11 @@ def restored(row_key: bytes, suffix_bytes: int) -> bytes:
     return key
 
 
+def is_ended(row_key: bytes, suffix_bytes: int) -> bool:
+    """Whether a row key may be a key with its end marked, and a suffix of `suffix_bytes`."""
+    return len(row_key) > suffix_bytes and row_key[-suffix_bytes - 1 :].startswith(END)
+
+
 def after_key(ended_key: bytes) -> bytes:
     """A bound behind all rows of an ended key, and before those of every longer key that begins with it."""
     return ended_key + b"\xff"

@@ -13,6 +13,7 @@ from typing import Self
 import orjson
 
 from storekeeper.errors import InvalidArgumentError
+from storekeeper.serdes.keys.escaping import is_ended
 from storekeeper.serdes.keys.sessions import SUFFIX_BYTES as SESSION_SUFFIX_BYTES
 from storekeeper.serdes.keys.sessions import decode_session_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, decode_window_row_key
@@ -121,17 +122,13 @@ class RowTimes:
 def timed_key(layout: RowLayout, row_key: bytes) -> TimedKey | None:
     """The parts of a row key; None if it has another layout."""
     if layout is RowLayout.WINDOW:
-        if not _is_ended(row_key, WINDOW_SUFFIX_BYTES):
+        if not is_ended(row_key, WINDOW_SUFFIX_BYTES):
             return None
         key, start_ms, _ = decode_window_row_key(row_key)
         return TimedKey(key, start_ms, None)
-    if not _is_ended(row_key, SESSION_SUFFIX_BYTES):
+    if not is_ended(row_key, SESSION_SUFFIX_BYTES):
         return None
     return TimedKey(*decode_session_row_key(row_key))
-
-
-def _is_ended(row_key: bytes, suffix_bytes: int) -> bool:
-    return len(row_key) > suffix_bytes and row_key[-suffix_bytes - 1] == 0
 
 
 def _is_number(text: str) -> bool:
