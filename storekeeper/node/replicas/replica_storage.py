@@ -155,7 +155,8 @@ KEEP_S = 3600.0
 class RetainedReplicas:
     """The rows of replicas that a node no longer holds: kept for a while, so that it is warm if it gets them back.
 
-    Deletes directories `<root>/<store>/<partition>` that have belonged to no replica for `keep_s` seconds.
+    Deletes directories `<root>/<store>/<partition>` that have belonged to no replica for `keep_s` seconds, and the
+    damaged copies beside them: an erasure reaches the replicas that nodes hold, and nobody would delete these.
 
     The time counts from when this process first saw the directory unused. Belongs to one thread.
     """
@@ -175,7 +176,7 @@ class RetainedReplicas:
         unused = [
             path
             for path in self._root.glob("*/*")
-            if path.name.isdecimal() and path not in in_use and not is_kept(path.parent.name)
+            if (replica := _replica_folder(path)) and replica not in in_use and not is_kept(path.parent.name)
         ]
         self._since_s = {path: self._since_s.get(path, now_s) for path in unused}
         for path, since_s in list(self._since_s.items()):
@@ -190,6 +191,12 @@ class RetainedReplicas:
             return
         del self._since_s[path]
         log.info("retained_replica_deleted", path=str(path))
+
+
+def _replica_folder(path: Path) -> Path | None:
+    """The folder of the replica whose rows or damaged copy a folder has; None if it is another."""
+    name = match[1] if (match := _SET_ASIDE.fullmatch(path.name)) else path.name
+    return path.with_name(name) if name.isdecimal() else None
 
 
 def _wipe(path: Path) -> None:
