@@ -20,7 +20,7 @@ from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.aliases import aliases_kept
 from storekeeper.generations.desired_state import Role, check_not_fixed
-from storekeeper.generations.live import live_store, store_in
+from storekeeper.generations.live import live_from, live_store, store_in
 from storekeeper.program import ExitCode
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
 
@@ -105,7 +105,8 @@ def create(
         raise ConfigurationError(msg)
     from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Delta)
 
-    summaries = take_snapshots(specs, settings, SystemClock(), when_due=when_due)
+    began = live_from(specs[0], settings)
+    summaries = take_snapshots(specs, settings, SystemClock(), live_from=began, when_due=when_due)
     shown = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
     write_answer(
         shown[stores[0]] if len(shown) == 1 else {"store": ",".join(stores), "stores": shown},

@@ -28,7 +28,7 @@ from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.erasure.search import Searched
 from storekeeper.erasure.tables import ErasedTables
 from storekeeper.errors import ChangelogError, ConfigurationError, InvalidArgumentError
-from storekeeper.generations.live import journal_of, live_store, named_generations
+from storekeeper.generations.live import journal_of, live_from, live_store, named_generations
 from storekeeper.serdes.keys.sessions import decode_session_row_key
 from storekeeper.serdes.keys.versions import decode_version_row_key
 from storekeeper.serdes.keys.windows import decode_window_row_key
@@ -154,7 +154,7 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
             folder=erasures(plan.store, settings),
             log=log,
             tables=tables,
-            snapshot=lambda: take_snapshots([spec], live, SystemClock()),
+            snapshot=lambda: take_snapshots([spec], live, SystemClock(), live_from=live_from(spec, live)),
             upkeep=lambda: job_held(plan.store, "snapshot", settings),
             copies=ErasedCopies.of(spec, nodes, settings, live),
             holds=lambda keys: _holds(keys, spec, live, clock.now_ms()),

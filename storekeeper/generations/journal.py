@@ -112,6 +112,11 @@ class Generation:
         """Whether this generation writes that batch's outputs."""
         return any(first <= batch_id and (last is None or batch_id <= last) for first, last in self.outputs)
 
+    @property
+    def live_from(self) -> int:
+        """The batch from which it is live, or last was, without batches of its own that another's took the place of."""
+        return self.outputs[-1][0] if self.outputs else 0
+
     def mute_after(self, batch_id: int) -> Self:
         """The generation whose outputs end with that batch."""
         kept = tuple((first, batch_id if last is None else last) for first, last in self.outputs)
@@ -119,6 +124,8 @@ class Generation:
 
     def unmute_after(self, batch_id: int) -> Self:
         """The generation whose outputs go on after that batch."""
+        if self.outputs and self.outputs[-1][1] == batch_id:
+            return replace(self, outputs=(*self.outputs[:-1], (self.outputs[-1][0], None)))
         return replace(self, outputs=(*self.outputs, (batch_id + 1, None)))
 
 

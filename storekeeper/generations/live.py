@@ -38,6 +38,13 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
     return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
 
 
+def live_from(store: StoreSpec, settings: AppSettings) -> int:
+    """The batch from which the generation of these settings is live without a break, for `take_snapshots`."""
+    journal = journal_of(store, settings)
+    generation = None if journal is None else journal.generations.get(settings.generation)
+    return 0 if generation is None else generation.live_from
+
+
 def live_stores(settings: AppSettings) -> tuple[StoreSpec, ...]:
     """All stores, each in the live generation of its app."""
     return tuple(live_store(name, settings)[0] for name in stores())

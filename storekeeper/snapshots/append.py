@@ -48,6 +48,7 @@ class Appending:
         tombstones_ms: how long the changelog keeps deletions.
         now_ms: the time.
         changelog_id: the broker's id of the changelog.
+        live_from: the batch from which the generation is live without a break.
         progress: that of the app's tasks after the batch.
     """
 
@@ -59,6 +60,7 @@ class Appending:
     tombstones_ms: int
     now_ms: int
     changelog_id: str = ""
+    live_from: int = 0
     progress: TaskProgress = field(default_factory=dict)
 
     @collector_off()
@@ -83,7 +85,12 @@ class Appending:
         if before is not None and columns != before.columns:
             before = self._with_columns(writer, before, columns)
         first = {at: start for at, (start, _) in ends.items()}
-        goes_on = before is not None and known and self.now_ms - before.read_at_ms < self.tombstones_ms - _READING_MS
+        goes_on = (
+            before is not None
+            and known
+            and before.live_from == self.live_from  # else readers have read another generation meanwhile
+            and self.now_ms - before.read_at_ms < self.tombstones_ms - _READING_MS
+        )
         earliest_ms = floor_ms + 1 if floor_ms else 0
         if before is not None:
             # A clean-up's record may be later than the last batch. No change of an era before may be within this one.
@@ -204,6 +211,7 @@ class Appending:
             hides=hides,
             sorted_before="" if before is None else before.sorted_before,
             changelog_id=self.changelog_id,
+            live_from=self.live_from,
             progress=self.progress,
         )
 

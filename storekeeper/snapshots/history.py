@@ -5,9 +5,9 @@ time axis is `_batch_ms`, the time of the batch: the same for all partitions of 
 records whose times are later than those of all commits before it, so it changes nothing of what the store was.
 
 An *era* is a stretch of the history that can be folded by itself: its first commit has all records of a changelog. One
-begins with the history, with another changelog (a new generation, or the way back to an old one), and where deletions
-may be gone from the changelog. The store at a time is the newest record per `_partition` and `_key` of the time's era
-up to then, without those whose `_value` is null.
+begins with the history, with another changelog (a new generation, or the way back to an old one), where another one was
+live since the commit before, and where deletions may be gone from the changelog. The store at a time is the newest
+record per `_partition` and `_key` of the time's era up to then, without those whose `_value` is null.
 
 The manifest is the user metadata of the newest commit, as JSON.
 """
@@ -79,6 +79,7 @@ class HistoryManifest:
         changelog_id: the broker's id of it.
         progress: that of the app's tasks after `batch`, as JSON by slot and partition; empty if it was not known.
         generation: that changelog's generation.
+        live_from: the batch from which that generation was live without a break.
         changelog_offsets: next offsets by partition: all records below them are in the history.
         source_offsets: where the app's input goes on.
         batch: the last batch in it.
@@ -112,6 +113,7 @@ class HistoryManifest:
     hides: Mapping[int, int] = field(default_factory=dict)
     sorted_before: str = ""
     changelog_id: str = ""
+    live_from: int = 0
     progress: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def era(self, at_ms: int) -> int:

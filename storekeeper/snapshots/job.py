@@ -61,7 +61,7 @@ class SnapshotSummary:
 
 
 def take_snapshots(
-    stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock, *, when_due: bool = False
+    stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock, *, live_from: int, when_due: bool = False
 ) -> list[SnapshotSummary]:
     """Updates the Delta tables of an app's stores to its last committed batch, the same for all of them.
 
@@ -72,6 +72,7 @@ def take_snapshots(
         stores: the stores, in the live generation of their app.
         settings: those of that generation.
         clock: the time.
+        live_from: the batch from which that generation is live without a break.
         when_due: histories go on, and tables are written only if one of them is behind by most of an hour.
 
     Raises:
@@ -94,7 +95,7 @@ def take_snapshots(
         due = not when_due or any(is_due(store, settings, clock.now_ms()) for store in stores)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
-            run = Snapshot(settings, store, APPS[store.app], now_ms=clock.now_ms())
+            run = Snapshot(settings, store, APPS[store.app], now_ms=clock.now_ms(), live_from=live_from)
             manifest, changed_keys = run.take(batch, progress, fold=due)
             if spark is not None:
                 from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)
@@ -153,9 +154,12 @@ def _held(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator
 class Snapshot:
     """One run. It began at `now_ms`, before it reads anything. Hold the store's lease."""
 
-    def __init__(self, settings: AppSettings, store: StoreSpec, app: AppSpec, *, now_ms: int) -> None:
+    def __init__(
+        self, settings: AppSettings, store: StoreSpec, app: AppSpec, *, now_ms: int, live_from: int = 0
+    ) -> None:
         self._store = store
         self._now_ms = now_ms
+        self._live_from = live_from
         self._kafka = settings.kafka
         self._generation = settings.generation
         self._values = values_of(store, settings)
@@ -187,6 +191,7 @@ class Snapshot:
             tombstones_ms=log.facts.delete_retention_ms,
             now_ms=self._now_ms,
             changelog_id=log.facts.topic_id,
+            live_from=self._live_from,
             progress=progress or {},
         )
         known = None if current.verified is None else current.verified.manifest

@@ -77,6 +77,13 @@ def test_handing_over_to_and_fro_leaves_every_batch_of_input_to_one_writer(lengt
         assert (ours.writes_outputs(number), theirs.writes_outputs(number)) == (expected == 1, expected == 2)
 
 
+def test_a_generation_is_live_without_a_break_until_another_took_the_place_of_its_batches() -> None:
+    begun = Generation(2, GenerationState.LIVE, {"rewards": TOPIC}).unmute_after(3)
+    called_off = begun.mute_after(7).unmute_after(7)
+    back = begun.mute_after(7).unmute_after(9)
+    assert (begun.live_from, called_off.live_from, back.live_from) == (4, 4, 10)
+
+
 def test_an_app_that_never_changed_writes_all_its_outputs() -> None:
     generation = first().live_generation
     assert (generation.number, generation.origin) == (1, None)

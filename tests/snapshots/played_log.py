@@ -132,6 +132,7 @@ class PlayedStore:
     now_ms: int = 1_760_000_000_000
     tombstones_ms: int = TOMBSTONES_MS
     changelog_id: str = "id-1"
+    live_from: int = 0
 
     def entry(self, suffix: str = "") -> Entry:
         sealed = sealed_at(self.root / f"words{suffix}")
@@ -148,6 +149,7 @@ class PlayedStore:
             self.tombstones_ms,
             self.now_ms,
             self.changelog_id,
+            self.live_from,
         )
         return appending.upto(batch, floor_ms=0 if current.verified is None else current.verified.manifest.batch_ms)
 

@@ -161,6 +161,17 @@ def test_an_era_begins_while_deletions_may_still_be_in_the_changelog(
     assert [row["Word"] for row in rows(played)] == ["cider"]
 
 
+def test_the_time_in_which_another_generation_was_live_is_a_gap(played: PlayedStore) -> None:
+    """It came and went between two snapshots, and its rows are in no history."""
+    before = write(played, {"a": "ale"}, {"c": "cider"})
+    played.live_from = 3  # after two batches, in whose place those of the other one were read
+    after = write(played, {}, {"a": "apple"})
+    assert after.gaps == ((before.exact_to_ms + 1, after.exact_to_ms - 1000),)
+    assert (len(after.eras), {row["Word"] for row in rows(played)}) == (2, {"apple", "cider"})
+    again = write(played, {"a": "ale"})
+    assert (again.gaps, again.eras) == (after.gaps, after.eras)
+
+
 def test_a_first_pass_that_lacks_a_row_that_came_and_went_is_not_exact_before(played: PlayedStore) -> None:
     at_ms = played.now_ms
     changes: list[Mapping[str, str | None]] = [{"a": "ale"}, {"c": "cider"}, {"c": None}]

@@ -109,9 +109,9 @@ def test_the_tables_of_an_app_are_due_together(broker: Broker, tmp_path: Path, m
     settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
     for due in ({stores[-1].name}, set()):
         monkeypatch.setattr(job, "is_due", lambda store, *_, due=due: store.name in due)
-        taken = take_snapshots(stores, settings, SystemClock(), when_due=True)
+        taken = take_snapshots(stores, settings, SystemClock(), live_from=0, when_due=True)
         assert [one.as_dict()["due"] for one in taken] == [bool(due)] * len(stores)
-    assert all(one.due for one in take_snapshots(stores, settings, SystemClock()))
+    assert all(one.due for one in take_snapshots(stores, settings, SystemClock(), live_from=0))
 
 
 def test_the_tables_of_an_app_are_of_one_batch_though_it_commits_meanwhile(
@@ -139,7 +139,7 @@ def test_the_tables_of_an_app_are_of_one_batch_though_it_commits_meanwhile(
     commits()
     monkeypatch.setattr(job.Snapshot, "take", taken_meanwhile)
     for first in (0, len(stores)):
-        taken = take_snapshots(stores, settings, SystemClock())
+        taken = take_snapshots(stores, settings, SystemClock(), live_from=0)
         assert [one.manifest.source_offsets for one in taken] == [Position({"pos": {0: 10 * first}})] * len(stores)
         assert [app.rows() for app in apps] == [{b"a": apps[0].encode(f"of batch {first}")}] * len(stores)
 

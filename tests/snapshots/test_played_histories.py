@@ -59,6 +59,7 @@ class Life:
         self.left: dict[str, Content] = {}
         self.batches = {1: -1}
         self.finished_ms: dict[int, int] = {}
+        self.live_from: dict[int, int] = {}
         self._batch({"a1": "x"})
         for _ in range(STEPS):
             self._step()
@@ -98,6 +99,7 @@ class Life:
         self._later()
         generation = self.played.log.generation
         batch = self.batches[generation]
+        self.played.live_from = self.live_from.get(generation, 0)
         self.played.take(batch_of(generation, batch, self.finished_ms[generation]), batch)
 
     def _compact(self) -> None:
@@ -122,8 +124,14 @@ class Life:
 
     def _go_back(self) -> None:
         self.left[self.played.log.topic] = self._content
-        self.played.log = self.drawn.choice(self.logs)
-        self._note(self._later(), dict(self.left[self.played.log.topic]))
+        chosen, at_ms = self.drawn.choice(self.logs), self._later()
+        if chosen is not self.played.log:
+            generation = chosen.generation
+            self.batches[generation] += 1  # it has run on
+            self.finished_ms[generation] = at_ms
+            self.live_from[generation] = self.batches[generation] + 1
+        self.played.log = chosen
+        self._note(at_ms, dict(self.left[chosen.topic]))
 
     def _keep_up(self) -> None:
         now_ms = self._later()

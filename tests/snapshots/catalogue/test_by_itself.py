@@ -56,18 +56,18 @@ def test_a_snapshot_enters_its_table_and_does_without_a_catalogue_that_refuses_i
     broker.create_topic(REWARDS.changelog_topic, config={"cleanup.policy": "compact"})
     monkeypatch.setattr("storekeeper.engine.runtime.session.leased_session", lambda *_: nullcontext(spark))
     without = AppSettings(run_dir=tmp_path / "one", kafka_bootstrap=broker.bootstrap)
-    take_snapshots([REWARDS], without, SystemClock())
+    take_snapshots([REWARDS], without, SystemClock(), live_from=0)
     assert entered(spark) == []
 
     with structlog.testing.capture_logs() as logs:
-        take_snapshots([REWARDS], without.model_copy(update={"spark": HIVE}), SystemClock())
+        take_snapshots([REWARDS], without.model_copy(update={"spark": HIVE}), SystemClock(), live_from=0)
     assert entered(spark) == ["rewards"], "the next run enters a table that isn't there"
     assert PLACE_MEANINGS.items() <= comments(spark, "rewards").items()
     assert logs == []
 
     elsewhere = AppSettings(run_dir=tmp_path / "two", kafka_bootstrap=broker.bootstrap, spark=HIVE)
     with structlog.testing.capture_logs() as logs:
-        (summary,) = take_snapshots([REWARDS], elsewhere, SystemClock())
+        (summary,) = take_snapshots([REWARDS], elsewhere, SystemClock(), live_from=0)
     assert summary.manifest.store == "rewards"
     (warning,) = logs
     assert (warning["event"], warning["log_level"], warning["table"]) == (
