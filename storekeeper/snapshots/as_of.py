@@ -32,7 +32,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 19
 _LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
-_TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
+TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
+"""The columns of a history that don't follow from values."""
 _SUFFIXED = {
     ServedKind.WINDOW: windows.SUFFIX_BYTES,
     ServedKind.SESSION: sessions.SUFFIX_BYTES,
@@ -206,7 +207,7 @@ def row_columns(columns: Iterable[str]) -> list[str]:
 
 def value_columns(columns: Iterable[str]) -> list[str]:
     """The columns of a history that follow from values."""
-    return [name for name in columns if name not in _TECHNICAL]
+    return [name for name in columns if name not in TECHNICAL]
 
 
 def apart(taken: Iterable[str], columns: Sequence[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from storekeeper.schemas.column_fields import common_type
 from storekeeper.schemas.registry import SchemaRegistry, registry_of
 from storekeeper.serdes.json import json_fields
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.as_of import TECHNICAL
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import value_of_version
@@ -217,7 +218,8 @@ class StoreValues:
         """The columns that a table has after one with these columns of values, SQL type by name.
 
         None is lost: a field that the schema has no longer keeps its column, and one of another type gets a column that
-        holds the values of both. Where two names differ in upper and lower case alone, the first has a column.
+        holds the values of both. Where two names differ in upper and lower case alone, the first has a column. A field
+        that is named as a technical column has none.
         """
         columns = dict(before) if self.evolve else self._declared()
         spelled = {name.lower(): name for name in columns}
@@ -232,7 +234,8 @@ class StoreValues:
         return _version_fields(read) if self.versioned else read
 
     def _declared(self) -> dict[str, str]:
-        return {item.name: item.sql_type.replace(" ", "") for item in self.fields}
+        types = {item.name: item.sql_type.replace(" ", "") for item in self.fields}
+        return {name: kind for name, kind in types.items() if name.lower() not in TECHNICAL}
 
 
 def _version_fields(read: ReadFields) -> ReadFields:

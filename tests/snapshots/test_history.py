@@ -450,6 +450,16 @@ def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("name", ["_key", "_Partition", "_batch_ms"])
+def test_a_field_that_is_named_as_a_technical_column_has_none(tmp_path: Path, name: str) -> None:
+    fields = (*STORE.value_fields, ValueField(name, "string"))
+    played = PlayedStore(tmp_path, PlayedLog("log-1"), replace(STORE, value_fields=fields), BEGIN_MS)
+    write(played, {"a": "ale"})
+    (row,) = rows(played)
+    assert (row["Word"], row["_key"], name in row) == ("ale", b"a", name == "_key")
+    assert played.flaws() == []
+
+
 def test_a_store_without_its_history_has_no_past(played: PlayedStore) -> None:
     """Its table has versions, but none is at the end of the batch before a time."""
     at_ms = write(played, {"a": "ale"}).exact_to_ms
