@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 from storekeeper.apps.registry import APPS, store_named
 from storekeeper.apps.settings import AppSettings, ClientSettings
@@ -17,6 +19,7 @@ from storekeeper.changelog.partitioner import partition_for
 from storekeeper.cleanup.cleanable import check_alone
 from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import Clock, SystemClock
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, TimesBesideBatches
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.erasure.archives import forget_archives, holds_on, left_by_generations
@@ -29,6 +32,8 @@ from storekeeper.erasure.search import Searched
 from storekeeper.erasure.tables import ErasedTables
 from storekeeper.errors import ChangelogError, ConfigurationError, InvalidArgumentError
 from storekeeper.generations.live import journal_of, live_from, live_store, named_generations
+from storekeeper.serdes.keys import sessions, versions, windows
+from storekeeper.serdes.keys.escaping import is_ended
 from storekeeper.serdes.keys.sessions import decode_session_row_key
 from storekeeper.serdes.keys.versions import decode_version_row_key
 from storekeeper.serdes.keys.windows import decode_window_row_key
@@ -49,7 +54,7 @@ def keys_where(store: str, condition: str, settings: AppSettings) -> list[bytes]
     """The keys of the rows of a store's newest snapshot for which a condition in SQL holds.
 
     Raises:
-        InvalidArgumentError: the condition can't be evaluated.
+        InvalidArgumentError: the condition can't be evaluated, or holds for no row, or for one without a key.
         ConfigurationError: there is no snapshot.
     """
     spec, _ = live_store(store, settings)
@@ -62,20 +67,32 @@ def keys_where(store: str, condition: str, settings: AppSettings) -> list[bytes]
         close_off(connection)
         # The condition is the user's own, and the connection reaches nothing but this table.
         found = run(connection, f"SELECT DISTINCT _key FROM {quoted(store)} WHERE ({condition})")  # noqa: S608
+    if not found.rows:
+        msg = f"the condition holds for no row of {store} in its newest snapshot"
+        raise InvalidArgumentError(msg)
     return sorted({key_of(spec.kind, row_key) for (row_key,) in found.rows})
 
 
 def key_of(kind: ServedKind, row_key: bytes) -> bytes:
-    """The key that a row belongs to."""
-    match kind:
-        case ServedKind.WINDOW:
-            return decode_window_row_key(row_key)[0]
-        case ServedKind.SESSION:
-            return decode_session_row_key(row_key)[0]
-        case ServedKind.VERSIONED:
-            return decode_version_row_key(row_key)[0]
-        case _:
-            return row_key
+    """The key that a row belongs to.
+
+    Raises:
+        InvalidArgumentError: no store of that kind makes such a row.
+    """
+    if kind not in _KEYS:
+        return row_key
+    decode, suffix_bytes = _KEYS[kind]
+    if not is_ended(row_key, suffix_bytes):
+        msg = f"a row has a key that no {kind.value} store makes, such as a foreign record's: leave it out"
+        raise InvalidArgumentError(msg)
+    return decode(row_key)[0]
+
+
+_KEYS: Mapping[ServedKind, tuple[Callable[[bytes], tuple[Any, ...]], int]] = MappingProxyType({
+    ServedKind.WINDOW: (decode_window_row_key, windows.SUFFIX_BYTES),
+    ServedKind.SESSION: (decode_session_row_key, sessions.SUFFIX_BYTES),
+    ServedKind.VERSIONED: (decode_version_row_key, versions.SUFFIX_BYTES),
+})  # fmt: skip
 
 
 def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clock) -> ErasurePlan:
@@ -92,7 +109,7 @@ def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clo
     if not all(erased.keys) or not erased.keys:
         raise InvalidArgumentError("name at least one key, and no empty one")
     check_holds(_holds(erased, spec, live, now_ms))
-    log = KafkaErasedLog(settings.kafka, spec.changelog_topic, clock, time.sleep, 0)
+    log = _log_of(spec, live, clock, 0)
     counts, count = Counter(place.partition for place in log.places(erased)), log.changelog.facts.partitions
     noted = Noted.of(erased.keys)
     noted.partitions = sorted({*counts, *(partition_for(key, count) for key in erased.keys)})
@@ -137,7 +154,7 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
     """
     spec, live = live_store(plan.store, settings)
     check_alone(spec, journal_of(spec, settings))
-    log = KafkaErasedLog(settings.kafka, spec.changelog_topic, clock, time.sleep, wait_s)
+    log = _log_of(spec, live, clock, wait_s)
     if (spec.changelog_topic, log.changelog.facts.topic_id) != (plan.topic, plan.topic_id):
         msg = f"store {plan.store} has another changelog since erasure {plan.erasure_id} was planned: plan another"
         raise ChangelogError(msg)
@@ -163,6 +180,11 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
             not_searched=NOT_SEARCHED if settings.node_addresses else (*NOT_SEARCHED, _NO_NODES),
             clock=clock,
         )
+
+
+def _log_of(spec: StoreSpec, live: AppSettings, clock: Clock, wait_s: float) -> KafkaErasedLog:
+    times = TimesBesideBatches(BatchCheckpoint(live.checkpoint_dir(spec.app)), clock)
+    return KafkaErasedLog(live.kafka, spec.changelog_topic, clock, time.sleep, wait_s, times)
 
 
 def _searched(plan: ErasurePlan, spec: StoreSpec, settings: AppSettings, keys: ErasedKeys) -> Searched:

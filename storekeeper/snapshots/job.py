@@ -87,15 +87,16 @@ def take_snapshots(
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     with _held([job_lease(store.name, "snapshot") for store in stores], settings, clock) as spark:
-        app = stores[0].app
+        # One time for all stores: it may be that of what they are, and a time cuts all of them alike.
+        app, now_ms = stores[0].app, clock.now_ms()
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(app))
         batch = CommittedBatch.of(checkpoint, settings.generation)
         progress = {} if batch is None else progress_after(settings.kafka, checkpoint, app, batch)
         # Together: SQL joins the newest versions of an app's tables.
-        due = not when_due or any(is_due(store, settings, clock.now_ms()) for store in stores)
+        due = not when_due or any(is_due(store, settings, now_ms) for store in stores)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
-            run = Snapshot(settings, store, APPS[store.app], now_ms=clock.now_ms(), live_from=live_from)
+            run = Snapshot(settings, store, APPS[store.app], now_ms=now_ms, live_from=live_from)
             manifest, changed_keys = run.take(batch, progress, fold=due)
             if spark is not None:
                 from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)

@@ -20,7 +20,9 @@ from storekeeper.erasure.archives import forget_archives, holds_on, left_by_gene
 from storekeeper.erasure.copies import ErasedCopies
 from storekeeper.erasure.folder import Noted
 from storekeeper.erasure.keys import ErasedKeys
+from storekeeper.erasure.planning import key_of
 from storekeeper.erasure.search import Searched
+from storekeeper.errors import InvalidArgumentError
 from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.verification.node_copies import NodeCopies
@@ -38,6 +40,13 @@ def test_a_key_holds_its_own_rows_and_no_others() -> None:
     windows = ErasedKeys(ServedKind.WINDOW, (b"alice",))
     assert windows.holds(window_row_key(b"alice", 60_000, 0))
     assert not windows.holds(window_row_key(b"alice2", 60_000, 0))
+
+
+def test_a_row_that_a_condition_names_stands_for_its_key_and_a_foreign_one_for_none() -> None:
+    assert key_of(ServedKind.WINDOW, window_row_key(b"alice", 60_000, 0)) == b"alice"
+    assert key_of(ServedKind.KEY_VALUE, b"alice") == b"alice"
+    with pytest.raises(InvalidArgumentError, match="a key that no window store makes"):
+        key_of(ServedKind.WINDOW, b"alice")
 
 
 def test_hashes_tell_keys_apart_and_depend_on_the_salt() -> None:

@@ -144,6 +144,30 @@ def test_the_tables_of_an_app_are_of_one_batch_though_it_commits_meanwhile(
         assert [app.rows() for app in apps] == [{b"a": apps[0].encode(f"of batch {first}")}] * len(stores)
 
 
+def test_the_stores_of_an_app_are_taken_at_one_time(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it becomes the time of what they are, it cuts all of them alike."""
+    times, app = list[int](), next(app for app in APPS.values() if len(app.stores) > 1)
+    stores = [replace(store, topic=f"one-time-{store.name}") for store in app.stores]
+    for store in stores:
+        broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
+
+    class Noted(job.Snapshot):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            times.append(options["now_ms"])
+            super().__init__(*arguments, **options)
+
+    class Ticking(SystemClock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 1000 * len(times)
+
+    monkeypatch.setattr(job, "Snapshot", Noted)
+    take_snapshots(stores, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), Ticking())
+    assert len(times) == len(stores)
+    assert len(set(times)) == 1
+
+
 def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:
     app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)
