@@ -141,6 +141,7 @@ class Cleanup:
         store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
         wait: waits for a number of seconds.
+        times: gives the time of a record that a clean-up writes now; by default the clock's.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class Cleanup:
         *,
         clock: Clock,
         wait: Callable[[float], object],
+        times: Callable[[], int] | None = None,
     ) -> None:
         self._kafka = kafka
         self._folder = folder
@@ -159,6 +161,7 @@ class Cleanup:
         self._topic = topic
         self._clock = clock
         self._wait = wait
+        self._times = times or clock.now_ms
 
     def preview(self, options: CleanupOptions) -> CleanupPlan:
         """Reads the whole changelog and keeps the plan; changes nothing."""
@@ -230,9 +233,8 @@ class Cleanup:
         def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not None or (only_canary and not _in_share(record.key or b"", plan.options.canary_share)):
                 return None
-            now_ms = self._clock.now_ms()
-            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE, now_ms)
-            return LogRecord(0, now_ms, record.key, None, headers)
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE, self._times())
+            return LogRecord(0, self._clock.now_ms(), record.key, None, headers)
 
         if plan.undo_ms and self._is_too_late(plan):
             msg = f"clean-up {plan.cleanup_id} was begun too long ago to be undone: plan another one"
@@ -261,7 +263,7 @@ class Cleanup:
         def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not RowOutcome.DELETED:
                 return None
-            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE, self._clock.now_ms())
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE, self._times())
             return record._replace(headers=headers)
 
         self._write_all(plan, choose)

@@ -13,6 +13,7 @@ from storekeeper.cleanup.cleanable import check_alone, check_cleanable
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
 from storekeeper.cli.output import AnswerOption, AnswerOutput, say, write_answer, write_markdown
 from storekeeper.clock import DAY_MS, SystemClock
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, TimesBesideBatches
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.generations.live import journal_of, live_store
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
@@ -108,14 +109,16 @@ def _cleanup(store: str) -> Cleanup:
     from storekeeper.cleanup.cleanup import Cleanup  # noqa: PLC0415 (loads clients of Kafka and Parquet)
 
     settings = AppSettings.of_platform()
-    spec, _ = live_store(store, settings)
+    spec, live = live_store(store, settings)
+    clock = SystemClock()
     return Cleanup(
         settings.kafka,
         _folder(store),
         store,
         spec.changelog_topic,
-        clock=SystemClock(),
+        clock=clock,
         wait=threading.Event().wait,
+        times=TimesBesideBatches(BatchCheckpoint(live.checkpoint_dir(spec.app)), clock),
     )
 
 

@@ -82,9 +82,10 @@ class KafkaErasedLog:
     Attributes:
         kafka: the Kafka.
         topic: the changelog.
-        clock: for times of deletions, and for waiting.
+        clock: for the records' own times, and for waiting.
         wait: waits for a number of seconds.
         wait_s: how long to wait for the cleaner.
+        times: gives the time of a deletion that is written now.
     """
 
     kafka: Kafka
@@ -92,6 +93,7 @@ class KafkaErasedLog:
     clock: Clock
     wait: Callable[[float], object]
     wait_s: float
+    times: Callable[[], int]
 
     def __post_init__(self) -> None:
         self.changelog = Changelog(self.kafka, self.topic)
@@ -130,9 +132,8 @@ class KafkaErasedLog:
         return written, left
 
     def _deletion(self, row: LogRecord, erasure_id: str) -> LogRecord:
-        now_ms = self.clock.now_ms()
-        headers = cleanup_headers(row.headers, erasure_id, CleanupAction.DELETE, now_ms)
-        return LogRecord(0, now_ms, row.key, None, headers)
+        headers = cleanup_headers(row.headers, erasure_id, CleanupAction.DELETE, self.times())
+        return LogRecord(0, self.clock.now_ms(), row.key, None, headers)
 
     def places(self, keys: ErasedKeys) -> list[Place]:
         """See `ErasedLog`."""

@@ -19,9 +19,11 @@ import orjson
 from storekeeper.apps.errors import START_ANEW, UnusableCheckpointError
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.changelog.position import Position
-from storekeeper.clock import SystemClock
+from storekeeper.clock import Clock, SystemClock
 from storekeeper.errors import SerializationError
 from storekeeper.locations import Location, entries, write_in_one_step
+
+_LOOKS_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,34 @@ class BatchCheckpoint:
             f"{file} is not what was written there, so this checkpoint can't be continued: "
             f"put the folder back from a copy, or {START_ANEW}"
         )
+
+
+@dataclass
+class TimesBesideBatches:
+    """The times of records that no batch writes, such as those of clean-ups.
+
+    Called, it gives the time. While a batch is under way it is that of the batch: its records may follow in the log,
+    and what comes later there must not have an earlier time.
+
+    Attributes:
+        checkpoint: that of the app's batches.
+        clock: the clock.
+    """
+
+    checkpoint: BatchCheckpoint
+    clock: Clock
+    _looked_ms: int = -_LOOKS_MS
+    _at_ms: int = 0
+
+    def __call__(self) -> int:
+        """The time. It lags by less than a fifth of a second: then it looks for a batch again."""
+        now_ms = self.clock.now_ms()
+        if not 0 <= now_ms - self._looked_ms < _LOOKS_MS:
+            planned, committed = self.checkpoint.last_planned_batch(), self.checkpoint.last_committed_batch()
+            self._looked_ms = self._at_ms = now_ms
+            if planned is not None and planned != committed:
+                self._at_ms = min(now_ms, self.checkpoint.planned_at_ms(planned))
+        return self._at_ms
 
 
 def _newest(folder: Location) -> int | None:

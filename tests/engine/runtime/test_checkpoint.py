@@ -4,7 +4,8 @@ import pytest
 
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.clock import ManualClock
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, TimesBesideBatches
 from storekeeper.locations import Location
 from tests.apps.checkpoints import write_checkpoint
 
@@ -79,3 +80,20 @@ def test_each_batch_has_a_time_later_than_that_of_the_batch_before(place: Locati
     checkpoint.plan(0, Position({"pos": {0: 1}}), far_ahead_ms)
     checkpoint.plan(1, Position({"pos": {0: 2}}))
     assert [checkpoint.planned_at_ms(batch) for batch in (0, 1)] == [far_ahead_ms, far_ahead_ms + 1]
+
+
+def test_what_is_written_beside_a_batch_has_no_later_time_than_the_batch(place: Location) -> None:
+    checkpoint, clock = BatchCheckpoint(place / "c"), ManualClock(1000)
+    times = TimesBesideBatches(checkpoint, clock)
+    assert times() == 1000, "no batch yet"
+    checkpoint.plan(0, Position({"pos": {0: 1}}), 1100)
+    clock.advance(199)
+    assert times() == 1000, "what was last looked at"
+    clock.advance(501)
+    assert times() == 1100
+    checkpoint.commit(0)
+    clock.advance(300)
+    assert times() == 2000
+    checkpoint.plan(1, Position({"pos": {0: 2}}), 10**14)
+    clock.advance(300)
+    assert times() == 2300, "a batch whose clock is ahead"
