@@ -163,7 +163,7 @@ def test_the_stores_of_an_app_are_taken_at_one_time(
             return super().now_ms() + 1000 * len(times)
 
     monkeypatch.setattr(job, "Snapshot", Noted)
-    take_snapshots(stores, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), Ticking())
+    take_snapshots(stores, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), Ticking(), live_from=0)
     assert len(times) == len(stores)
     assert len(set(times)) == 1
 
