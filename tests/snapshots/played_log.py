@@ -29,6 +29,10 @@ TOMBSTONES_MS = 86_400_000
 STORE = StoreSpec("words", "app", (ValueField("Word", "string"),))
 
 
+def _of_word(word: str) -> bytes:
+    return b'{"Word":"%s"}' % word.encode()
+
+
 @dataclass
 class PlayedLog:
     """A topic. Each transaction ends with a mark, which takes an offset and is no record.
@@ -42,6 +46,7 @@ class PlayedLog:
         totals: how many changes batches have written to each.
         partitions: their numbers.
         timestamp_ms: the event time of the records to come.
+        row_value: its value, by what the test writes.
     """
 
     topic: str
@@ -52,6 +57,7 @@ class PlayedLog:
     totals: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
     partitions: range = range(PARTITIONS)
     timestamp_ms: int = 7
+    row_value: Callable[[str], bytes] = _of_word
 
     def committed(self, partition: int) -> tuple[int, int]:
         return 0, self.ends[partition]
@@ -112,7 +118,7 @@ class PlayedLog:
                 del log[at]
 
     def _put(self, partition: int, key: str, word: str | None, headers: Headers) -> None:
-        value = None if word is None else b'{"Word":"%s"}' % word.encode()
+        value = None if word is None else self.row_value(word)
         at = self.ends[partition]
         self.logs[partition][at] = LogRecord(at, self.timestamp_ms, self.row_key(key), value, headers)
         self.ends[partition] += 1

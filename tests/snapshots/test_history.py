@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -25,7 +22,6 @@ from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.history import HistoryManifest, newest_history
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_writer import TableWriter
@@ -35,8 +31,6 @@ from tests.snapshots.test_history_model import KilledError, fold, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
 DAY = 20_000
 BEGIN_MS = DAY * DAY_MS
@@ -449,7 +443,6 @@ def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
     assert query(played.root, asked, as_of_ms=at_ms).rows == query(played.root, asked).rows == (("ale",), ("cider",))
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("name", ["_key", "_Partition", "_batch_ms"])
 def test_a_field_that_is_named_as_a_technical_column_has_none(tmp_path: Path, name: str) -> None:
     fields = (*STORE.value_fields, ValueField(name, "string"))
@@ -467,29 +460,3 @@ def test_a_store_without_its_history_has_no_past(played: PlayedStore) -> None:
     with pytest.raises(NotExactError, match="there is no history of it"):
         query(played.root, "FROM words", as_of_ms=2 * at_ms)
     assert len(query(played.root, "FROM words").rows) == 1
-
-
-def test_spark_duckdb_polars_and_deltalake_read_the_same_rows_of_the_same_version(
-    played: PlayedStore, spark_session: SparkSession
-) -> None:
-    write(played, {"a": "ale", "b": "bread"}, {"b": None, "c": "cider"})
-    upkeep = HistoryUpkeep(sealed_at(played.entry(HISTORY).path), "words", played.now_ms + 9 * DAY_MS)
-    upkeep.run(kept_ms=DAY_MS, versions_ms=DAY_MS)
-    write(played, {"d": "dough"}, days=1)
-    for suffix in ("", HISTORY):
-        path = played.entry(suffix).path
-        for version in (DeltaTable(str(path)).version(), 1):
-            ours = DeltaTable(str(path), version=version)
-            columns = [item.name for item in ours.schema().fields]
-            expected = ours.to_pyarrow_table().select(columns)
-            by_duckdb = duckdb.connect().from_arrow(pa.table(Scan(ours))).to_arrow_table().select(columns)
-            frame = spark_session.read.format("delta").option("versionAsOf", version).load(str(path)).select(columns)
-            assert frame.columns == columns
-            order = [("_partition", "ascending"), ("_offset", "ascending")]
-            rows_there = expected.sort_by(order).to_pylist()
-            by_polars = pl.scan_delta(str(path), version=version).select(columns).collect().to_arrow()
-            for read in (by_duckdb, by_polars, frame.toArrow()):
-                assert read.sort_by(order).to_pylist() == rows_there
-            by_sql = query(played.root, f"FROM words{suffix}", at_version={f"words{suffix}": version}).dicts()
-            by_sql.sort(key=lambda row: (row["_partition"], row["_offset"]))
-            assert by_sql == rows_there
