@@ -28,7 +28,9 @@ NODES = {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102", "c": "htt
 
 @dataclass(slots=True)
 class Shown:
-    """What the node says. `answers` are by path; a value is sent as JSON, with `headers`."""
+    """What the node says. `answers` are by path; a value is sent as JSON, with `headers`. `live`: topics behind stores
+    after a change of generations.
+    """
 
     replicas: dict[str, list[dict[str, Any]]]
     suspects: set[str] = field(default_factory=set)
@@ -38,6 +40,7 @@ class Shown:
     cluster: bool = True
     token: str | None = None
     answers: dict[str, Any] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     address: str = ""
 
@@ -89,7 +92,7 @@ def page_app(shown: Shown) -> FastAPI:
         return [
             {
                 "store": store,
-                "topic": topic,
+                "topic": shown.live.get(store, topic),
                 "kind": kind,
                 "backend": "rocksdb",
                 "partitions": partitions,

@@ -83,6 +83,24 @@ def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
         expect(page.locator("#stores tr")).to_have_count(len(STORES))
 
 
+def test_the_replicas_of_the_live_generation_are_drawn(page: Page, shown: Shown) -> None:
+    shown.live["rewards"] = topic = "pos-rewards-changelog-g2"
+    for replicas in shown.replicas.values():
+        of_store = [one for one in replicas if one["store"] == "rewards"]
+        replicas += [{**one, "store": f"rewards@{topic}", "topic": topic} for one in of_store]
+        replicas.remove(of_store[0])  # the old ones go
+    expected = {
+        f"{node}/{one['store']}/{one['partition']}"
+        for node, replicas in shown.replicas.items()
+        for one in replicas
+        if one["store"] != "rewards"
+    }
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica")).to_have_count(len(expected))
+        assert set(page.locator(".replica").evaluate_all("all => all.map(e => e.dataset.name)")) == expected
+
+
 def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown, pictures: Path) -> None:
     origin = {"storekeeper-served-by": "a", "storekeeper-offset-lag": "0", "storekeeper-staleness-ms": "55"}
     shown.answers["/state/ranked/players/top?limit=3"] = ('[{"rank": 1, "key": "4711", "score": 99120}]', origin)

@@ -39,7 +39,12 @@ function withPartitions(stores, nodes) {
   for (const node of nodes.values()) {
     for (const { store, partition } of node.replicas) most.set(store, Math.max(most.get(store) ?? 0, partition + 1));
   }
-  return stores.map((store) => ({ ...store, partitions: store.partitions ?? most.get(store.store) ?? 0 }));
+  return stores.map((store) => {
+    // Rows of another changelog than the configured one are those of `store@topic`.
+    const live = `${store.store}@${store.topic}`;
+    const variant = most.has(live) ? live : store.store;
+    return { ...store, variant, partitions: store.partitions ?? most.get(variant) ?? 0 };
+  });
 }
 
 // active, standby: answers. restoring: catching up. silent: can't answer.

@@ -77,7 +77,7 @@ export class Picture {
       grid.append(words);
       for (let partition = 0; partition < store.partitions; partition++) {
         const left = this.#names + partition * STEP;
-        const replica = node.replicas.find((one) => one.store === store.store && one.partition === partition);
+        const replica = node.replicas.find((one) => one.store === store.variant && one.partition === partition);
         if (replica) grid.append(this.#replica(node, replica, left, top, pace));
         else grid.append(svg("circle", { cx: left + SIZE / 2, cy: top + SIZE / 2, r: 1.5, class: "none" }));
       }
