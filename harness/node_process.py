@@ -111,8 +111,8 @@ class NodeProcess:
         return eventually(answered, _ANSWER_S, f"{path} is answered")
 
     def value(self, key: str, store: str = "rewards") -> Any:
-        """The value of a key, None if the node says that there is none."""
-        answer = self.get(f"/state/keyvalue/{store}/{key}")
+        """The value of a key, None if the node says that there is none. See `answer`."""
+        answer = self.answer(f"/state/keyvalue/{store}/{key}")
         if answer.status_code == 404:
             assert answer.json()["type"] == "urn:storekeeper:problem:unknown-key"
             return None

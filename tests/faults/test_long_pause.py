@@ -39,7 +39,6 @@ def test_after_a_long_pause_one_replica_is_rebuilt_at_a_time(broker: Broker, tmp
             until_s = time.monotonic() + RETENTION_S + 1
             write(broker, topic, [(b"k0", None), (b"k1", b"2")])
             eventually(lambda: time.monotonic() > until_s, RETENTION_S + 30, "deletions may be gone from the log")
-        # `value` fails for any other answer than a row or none: there is one all the time.
         eventually(lambda: [node.value("k1") for node in nodes] == [2, 2], 120, "both answer with the new row")
         for node in nodes:
             eventually(partial(moment, node, "replica_wiped"), 120, f"{node.name} drops its rows")
