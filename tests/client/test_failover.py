@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -231,7 +232,8 @@ def test_it_finds_the_cluster_from_one_node_and_goes_straight_to_the_owner(clien
             return of
 
         one.behave, other.behave = behave(0), behave(1)
-        with client(one.address, limits=PATIENT) as asking:
+        one_by_one = replace(PATIENT, max_running=1)  # a slow answer would let the other node answer first
+        with client(one.address, limits=one_by_one) as asking:
             learned = asking.call(lambda found: found.cluster())
             assert learned["epoch"] == "e1"
             for number in range(20):
