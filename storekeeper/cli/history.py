@@ -13,6 +13,7 @@ from storekeeper.cli.output import ListOption, ListOutput, say, write_rows
 from storekeeper.cli.times import TIMES, time_option
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.snapshots.as_of import distinct_names, iso_ms
 
 if TYPE_CHECKING:
     from storekeeper.snapshots.differences import Difference, RowDifference
@@ -69,7 +70,6 @@ def diff(  # noqa: PLR0917 - each is an option of its own
 
     Example: storekeeper diff rewards -1d
     """
-    from storekeeper.snapshots.as_of import iso_ms  # noqa: PLC0415
     from storekeeper.snapshots.differences import difference  # noqa: PLC0415 (loads Delta)
 
     known = _history_of(store)
@@ -103,9 +103,8 @@ def _row_of(change: Change, columns: Sequence[str]) -> dict[str, Any]:
     what = "deleted" if change.fields is None else "written"
     place = {name: getattr(change, name) for name in ("batch", "generation", "partition", "offset")}
     shown = {"changed_at_ms": change.at_ms, **change.row, "change": what}
-    # A column of the store that is named like one of these comes apart.
-    named = {f"{name}_1" if name in shown or name in place else name: value for name, value in fields.items()}
-    return {**shown, **named, **place}
+    names = distinct_names([*shown, *place], [*fields])
+    return {**shown, **{names[name]: value for name, value in fields.items()}, **place}
 
 
 def _with_sources(

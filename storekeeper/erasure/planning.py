@@ -5,11 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import MappingProxyType
-from typing import Any
 
 from storekeeper.apps.registry import APPS, store_named
 from storekeeper.apps.settings import AppSettings, ClientSettings
@@ -32,11 +30,7 @@ from storekeeper.erasure.search import Searched
 from storekeeper.erasure.tables import ErasedTables
 from storekeeper.errors import ChangelogError, ConfigurationError, InvalidArgumentError
 from storekeeper.generations.live import journal_of, live_from, live_store, named_generations
-from storekeeper.serdes.keys import sessions, versions, windows
-from storekeeper.serdes.keys.escaping import is_ended
-from storekeeper.serdes.keys.sessions import decode_session_row_key
-from storekeeper.serdes.keys.versions import decode_version_row_key
-from storekeeper.serdes.keys.windows import decode_window_row_key
+from storekeeper.serdes.keys.row_keys import key_of_row
 from storekeeper.snapshots.as_of import quoted
 from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.duck import close_off, opened, run
@@ -79,20 +73,11 @@ def key_of(kind: ServedKind, row_key: bytes) -> bytes:
     Raises:
         InvalidArgumentError: no store of that kind makes such a row.
     """
-    if kind not in _KEYS:
-        return row_key
-    decode, suffix_bytes = _KEYS[kind]
-    if not is_ended(row_key, suffix_bytes):
+    key = key_of_row(kind, row_key)
+    if key is None:
         msg = f"a row has a key that no {kind.value} store makes, such as a foreign record's: leave it out"
         raise InvalidArgumentError(msg)
-    return decode(row_key)[0]
-
-
-_KEYS: Mapping[ServedKind, tuple[Callable[[bytes], tuple[Any, ...]], int]] = MappingProxyType({
-    ServedKind.WINDOW: (decode_window_row_key, windows.SUFFIX_BYTES),
-    ServedKind.SESSION: (decode_session_row_key, sessions.SUFFIX_BYTES),
-    ServedKind.VERSIONED: (decode_version_row_key, versions.SUFFIX_BYTES),
-})  # fmt: skip
+    return key
 
 
 def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clock) -> ErasurePlan:

@@ -7,7 +7,7 @@ It is read from the markers of the live generation's tasks. The new generation's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,7 @@ from storekeeper.generations.migration import Chain
 from storekeeper.kafka.clients import new_producer
 from storekeeper.kafka.connection import Kafka
 from storekeeper.names import markers_topic
-from storekeeper.serdes.keys.sessions import decode_session_row_key
-from storekeeper.serdes.keys.versions import decode_version_row_key
-from storekeeper.serdes.keys.windows import decode_window_row_key
+from storekeeper.serdes.keys.row_keys import LAYOUTS, key_of_row
 from storekeeper.stores.record_context import Header
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.repartition import RepartitionSource
@@ -47,12 +45,6 @@ ROWS = pa.schema(
 ROWS_DDL = "store string, partition int, key binary, value binary, timestamp_ms bigint, problem string"
 COUNT_DDL = "written bigint"
 
-_KEYS: Mapping[StoreKind, Callable[[bytes], bytes]] = {
-    StoreKind.WINDOW: lambda row_key: decode_window_row_key(row_key)[0],
-    StoreKind.SESSION: lambda row_key: decode_session_row_key(row_key)[0],
-    StoreKind.VERSIONED: lambda row_key: decode_version_row_key(row_key)[0],
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -70,9 +62,14 @@ class Placement:
         """The partitions of rows, by their keys and the partitions that they come from."""
         if self.partitions is None:
             return before
-        inner = _KEYS.get(self.kind)
-        numbers: list[int] = partitions_of(list(map(inner, keys)) if inner else keys, self.partitions).tolist()
+        inner = list(map(self._key, keys)) if self.kind in LAYOUTS else keys
+        numbers: list[int] = partitions_of(inner, self.partitions).tolist()
         return numbers
+
+    def _key(self, row_key: bytes) -> bytes:
+        """A row whose key no store of the kind makes, such as a foreign record's, is moved by the whole of it."""
+        key = key_of_row(self.kind, row_key)
+        return row_key if key is None else key
 
 
 def converted_rows(

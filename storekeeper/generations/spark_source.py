@@ -24,10 +24,10 @@ from storekeeper.locations import Location, location
 from storekeeper.snapshots.as_of import (
     OF_CHANGES,
     KeyRanges,
-    apart,
     changes_in,
     changes_sql,
     changes_until,
+    distinct_names,
     fold_sql,
     in_ranges_sql,
     row_columns,
@@ -257,7 +257,7 @@ class StorekeeperReader(DataSourceReader):
         }
         keys["key"] = pa.array([row["key"] if isinstance(row["key"], str) else None for row in rows], pa.string())
         # Those of changes have the names under which they are shown.
-        shown = {} if self._asked.changes else apart(keys, batch.schema.names)
+        shown = {} if self._asked.changes else distinct_names(keys, batch.schema.names)
         of_batch = {to: name for name, to in shown.items()}
         columns = [keys[name] if name in keys else batch[of_batch.get(name, name)] for name in self._columns]
         return pa.record_batch(columns, names=self._columns)
@@ -279,10 +279,10 @@ def _columns(history: StoreHistory, *, changes: bool) -> dict[str, str]:
 
 def _changed_columns(history: StoreHistory) -> dict[str, str]:
     """The columns of values, and the names under which changes show them."""
-    return apart([*_key_columns(history.kind), *OF_CHANGES], value_columns(history.columns))
+    return distinct_names([*_key_columns(history.kind), *OF_CHANGES], value_columns(history.columns))
 
 
 def _beside_key(kind: ServedKind, columns: Mapping[str, str]) -> dict[str, str]:
     """SQL type by name of the columns of the key, and of others beside them."""
     key = _key_columns(kind)
-    return key | {shown: columns[name] for name, shown in apart(key, [*columns]).items()}
+    return key | {shown: columns[name] for name, shown in distinct_names(key, [*columns]).items()}

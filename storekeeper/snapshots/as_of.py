@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from storekeeper.errors import InvalidArgumentError, NotExactError
-from storekeeper.serdes.keys import sessions, versions, windows
 from storekeeper.serdes.keys.escaping import after_key, ended
+from storekeeper.serdes.keys.row_keys import LAYOUTS
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -30,15 +30,10 @@ CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 19
-_LAST_MS = 253_402_300_799_999
+LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
 TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
 """The columns of a history that don't follow from values."""
-_SUFFIXED = {
-    ServedKind.WINDOW: windows.SUFFIX_BYTES,
-    ServedKind.SESSION: sessions.SUFFIX_BYTES,
-    ServedKind.VERSIONED: versions.SUFFIX_BYTES,
-}
 _FEW_RANGES = 50
 KeyRanges = Sequence[tuple[bytes, bytes]]
 """Row keys, each from the first to before the second."""
@@ -104,7 +99,7 @@ class Coverage:
 
 def rows_of_key(kind: ServedKind, key: bytes) -> tuple[bytes, bytes]:
     """The range of row keys, from the first to before the second, that belong to a key."""
-    if kind in _SUFFIXED:
+    if kind in LAYOUTS:
         return ended(key), after_key(ended(key))
     return key, key + b"\0"
 
@@ -186,8 +181,8 @@ GROUP BY _key, _batch_ms
 
 def key_sql(kind: ServedKind) -> str:
     """The key of a row, by its row key, in DuckDB's SQL. Zero bytes in it stay as they are escaped."""
-    suffix_bytes = _SUFFIXED.get(kind)
-    return "_key" if suffix_bytes is None else f"unhex(left(hex(_key), -{2 * suffix_bytes + 2}))"
+    layout = LAYOUTS.get(kind)
+    return "_key" if layout is None else f"unhex(left(hex(_key), -{2 * layout.suffix_bytes + 2}))"
 
 
 def _ends_sql(changes: str, columns: Iterable[str], before: int, first: int) -> str:
@@ -210,8 +205,8 @@ def value_columns(columns: Iterable[str]) -> list[str]:
     return [name for name in columns if name not in TECHNICAL]
 
 
-def apart(taken: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
-    """The names under which columns stand beside others: SQL takes names for the same in any case.
+def distinct_names(taken: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
+    """New names for columns that are named like others beside them, in any case, as in SQL.
 
     `Key` beside `key` is `Key_1`, and `Key_2` if there is a column of that name.
     """
@@ -255,4 +250,4 @@ def iso_ms(at_ms: int) -> str:
 
 
 def _at(at_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=min(at_ms, _LAST_MS))
+    return _EPOCH + timedelta(milliseconds=min(at_ms, LAST_MS))

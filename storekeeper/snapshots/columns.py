@@ -26,7 +26,7 @@ from storekeeper.schemas.column_fields import common_type
 from storekeeper.schemas.registry import SchemaRegistry, registry_of
 from storekeeper.serdes.json import json_fields
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.as_of import TECHNICAL
+from storekeeper.snapshots.as_of import LAST_MS, TECHNICAL
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import value_of_version
@@ -55,7 +55,7 @@ _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
 _MOST_DIGITS = 19  # of a whole number with 64 bits
-_LEAST_MS, _MOST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999: readers can't show others
+_FIRST_MS = -62_135_596_800_000  # readers can show the years 1 to 9999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _as_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -136,7 +136,7 @@ def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
 def _to_microseconds(value: Any) -> int | None:
     if type(value) is int:
-        return value * _US_PER_MS if _LEAST_MS <= value <= _MOST_MS else None
+        return value * _US_PER_MS if _FIRST_MS <= value <= LAST_MS else None
     at = _parsed(datetime.fromisoformat, value)
     if not isinstance(at, datetime) or at.tzinfo is None:
         return None

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
-from storekeeper.serdes.keys import sessions, versions, windows
-from storekeeper.serdes.keys.escaping import is_ended
-from storekeeper.serdes.keys.sessions import decode_session_row_key
-from storekeeper.serdes.keys.versions import decode_version_row_key
-from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, decode_window_row_key
+from storekeeper.serdes.keys.row_keys import LAYOUTS
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.snapshots.as_of import changes_between_keys, quoted, rows_of_key, value_columns
 from storekeeper.snapshots.duck import opened, run
 from storekeeper.snapshots.history_reads import StoreHistory
@@ -119,23 +115,11 @@ def row_of(kind: ServedKind, row_key: bytes) -> dict[str, Any]:
 
     Of a row key that no store of that kind makes, such as a foreign record's, it is the whole, without times.
     """
-    decode, suffix_bytes, names = _DECODED.get(kind, (_whole, 0, ()))
-    if not names or is_ended(row_key, suffix_bytes):
-        key, *times = decode(row_key)
-        if all(0 <= time_ms <= MAX_TIMESTAMP_MS for time_ms in times):
-            return {"key": _text(key), **dict(zip(names, times, strict=True))}
-    return {"key": _text(row_key), **dict.fromkeys(names)}
-
-
-def _whole(row_key: bytes) -> tuple[bytes]:
-    return (row_key,)
-
-
-_DECODED: Mapping[ServedKind, tuple[Callable[[bytes], tuple[Any, ...]], int, tuple[str, ...]]] = MappingProxyType({
-    ServedKind.WINDOW: (lambda row_key: decode_window_row_key(row_key)[:2], windows.SUFFIX_BYTES, ("start_ms",)),
-    ServedKind.SESSION: (decode_session_row_key, sessions.SUFFIX_BYTES, ("start_ms", "end_ms")),
-    ServedKind.VERSIONED: (decode_version_row_key, versions.SUFFIX_BYTES, ("valid_at_ms",)),
-})  # fmt: skip
+    layout = LAYOUTS.get(kind)
+    if layout is None:
+        return {"key": _text(row_key)}
+    key, *times = layout.split(row_key) or (row_key, *[None] * len(layout.times))
+    return {"key": _text(key), **dict(zip(layout.times, times, strict=True))}
 
 
 def _text(key: bytes) -> str | bytes:

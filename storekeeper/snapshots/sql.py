@@ -30,9 +30,9 @@ from storekeeper.snapshots.as_of import (
     CHANGES,
     HISTORY,
     OF_CHANGES,
-    apart,
     changes_sql,
     changes_until,
+    distinct_names,
     fold_sql,
     iso_ms,
     key_sql,
@@ -187,7 +187,11 @@ def _register_changes(
     if history is None:
         return
     eras = [first for first in history.coverage.eras if at_ms is None or first <= at_ms]
-    columns, name, all_changes = apart(OF_CHANGES, value_columns(history.columns)), table + CHANGES, quoted(path.name)
+    columns, name, all_changes = (
+        distinct_names(OF_CHANGES, value_columns(history.columns)),
+        table + CHANGES,
+        quoted(path.name),
+    )
     of_keys = f"(FROM {all_changes} WHERE {key_sql(history.kind)} IN (SELECT encode(unnest(_keys))))"
     of_all, of_some = (changes_sql(changes, columns, eras, history.kind) for changes in (all_changes, of_keys))
     connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {of_all}")

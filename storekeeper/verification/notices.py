@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from storekeeper.changelog.headers import BATCH_ID
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.masked_keys import masked_key
-from storekeeper.serdes.keys.sessions import decode_session_row_key
-from storekeeper.serdes.keys.versions import decode_version_row_key
-from storekeeper.serdes.keys.windows import decode_window_row_key
+from storekeeper.serdes.keys.row_keys import key_of_row
 from storekeeper.stores.store_definitions import ServedKind
 
 _FOREIGN = "of no batch of the app and no clean-up"
@@ -31,7 +27,7 @@ class ChangelogNotices:
 
     def __init__(self, partitions: int, kind: ServedKind) -> None:
         self._partitions = partitions
-        self._key_of = _KEYS.get(kind, _whole)
+        self._kind = kind
         self._found: dict[tuple[int, str], _Found] = {}
 
     def observed(self, partition: int, records: Iterable[LogRecord]) -> Iterator[LogRecord]:
@@ -53,24 +49,9 @@ class ChangelogNotices:
         ]
 
     def _is_at_home(self, partition: int, row_key: bytes) -> bool:
-        try:
-            return partition_for(self._key_of(row_key), self._partitions) == partition
-        except (struct.error, ValueError, IndexError):
-            return False  # no key of the store
+        key = key_of_row(self._kind, row_key)
+        return key is not None and partition_for(key, self._partitions) == partition
 
     def _note(self, partition: int, what: str, record: LogRecord) -> None:
         found = self._found.setdefault((partition, what), _Found(0, record))
         found.records += 1
-
-
-def _whole(row_key: bytes) -> bytes:
-    return row_key
-
-
-_KEYS: Mapping[ServedKind, Callable[[bytes], bytes]] = MappingProxyType(
-    {
-        ServedKind.WINDOW: lambda row_key: decode_window_row_key(row_key)[0],
-        ServedKind.SESSION: lambda row_key: decode_session_row_key(row_key)[0],
-        ServedKind.VERSIONED: lambda row_key: decode_version_row_key(row_key)[0],
-    }
-)

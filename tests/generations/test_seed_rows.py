@@ -8,6 +8,7 @@ import pytest
 from harness.broker import Broker
 from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.skipped import headers_of
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.generations.migration import Chain, StoreMigration, StoreRecord
@@ -105,3 +106,9 @@ def test_rows_are_written_with_their_times_and_headers_to_their_partitions(broke
         (partition, key, time_ms) for _, partition, key, _, time_ms, _ in content
     }
     assert all(headers_of(one) == headers.encode() for one in found)
+
+
+def test_a_row_whose_key_no_store_of_the_kind_makes_moves_by_the_whole_of_it() -> None:
+    keys = [b"foreign", window_row_key(b"alice", 60_000), b""]
+    found = Placement(StoreKind.WINDOW, 4).of(keys, [0, 0, 0])
+    assert found == [partition_for(key, 4) for key in (b"foreign", b"alice", b"")]

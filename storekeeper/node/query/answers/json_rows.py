@@ -13,11 +13,8 @@ from typing import Self
 import orjson
 
 from storekeeper.errors import InvalidArgumentError
-from storekeeper.serdes.keys.escaping import is_ended
-from storekeeper.serdes.keys.sessions import SUFFIX_BYTES as SESSION_SUFFIX_BYTES
-from storekeeper.serdes.keys.sessions import decode_session_row_key
-from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, decode_window_row_key
-from storekeeper.serdes.keys.windows import SUFFIX_BYTES as WINDOW_SUFFIX_BYTES
+from storekeeper.serdes.keys.row_keys import LAYOUTS
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 
 
 def row_json(key: bytes, value: bytes) -> bytes:
@@ -81,7 +78,7 @@ class TimedKey:
 
     key: bytes
     start_ms: int
-    end_ms: int | None
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +118,8 @@ class RowTimes:
 
 def timed_key(layout: RowLayout, row_key: bytes) -> TimedKey | None:
     """The parts of a row key; None if it has another layout."""
-    if layout is RowLayout.WINDOW:
-        if not is_ended(row_key, WINDOW_SUFFIX_BYTES):
-            return None
-        key, start_ms, _ = decode_window_row_key(row_key)
-        return TimedKey(key, start_ms, None)
-    if not is_ended(row_key, SESSION_SUFFIX_BYTES):
-        return None
-    return TimedKey(*decode_session_row_key(row_key))
+    split = LAYOUTS[layout].split(row_key)
+    return None if split is None else TimedKey(*split)
 
 
 def _is_number(text: str) -> bool:
