@@ -141,7 +141,7 @@ class Cleanup:
         store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
         wait: waits for a number of seconds.
-        times: gives the time of a record that a clean-up writes now; by default the clock's.
+        times: gives the time of a record that a clean-up writes now: `TimesBesideBatches`.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Cleanup:
         *,
         clock: Clock,
         wait: Callable[[float], object],
-        times: Callable[[], int] | None = None,
+        times: Callable[[], int],
     ) -> None:
         self._kafka = kafka
         self._folder = folder
@@ -161,7 +161,7 @@ class Cleanup:
         self._topic = topic
         self._clock = clock
         self._wait = wait
-        self._times = times or clock.now_ms
+        self._times = times
 
     def preview(self, options: CleanupOptions) -> CleanupPlan:
         """Reads the whole changelog and keeps the plan; changes nothing."""

@@ -145,6 +145,11 @@ def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = No
         show(table(list(dict.fromkeys(field for row in value for field in row)), value))
 
 
+def no_table_in(tables: object) -> str:
+    """The sentence of a folder of tables that has none."""
+    return f"{tables} holds no Delta table yet: `storekeeper snapshot create` writes the first"
+
+
 def table(columns: Sequence[str], rows: Iterable[Fields], label: Callable[[str], str] | None = None) -> Table:
     """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from storekeeper.cli.output import ListOutput, say, write_rows
+from storekeeper.cli.output import ListOutput, no_table_in, say, write_rows
 from storekeeper.locations import Location
 from storekeeper.snapshots.sql import list_tables, query
 
@@ -32,7 +32,7 @@ def run_sql(
     if output is ListOutput.TABLE:
         say(f"{count} row" if count == 1 else f"{count} rows")
         if not list_tables(root):
-            say(f"{root} holds no Delta table yet: `storekeeper snapshot create` writes the first")
+            say(no_table_in(root))
 
 
 def parse_versions(assignments: list[str], last_good: Callable[[str], int | None]) -> dict[str, int]:

@@ -105,8 +105,8 @@ def create(
         raise ConfigurationError(msg)
     from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Delta)
 
-    began = live_from(specs[0], settings)
-    summaries = take_snapshots(specs, settings, SystemClock(), live_from=began, when_due=when_due)
+    since = live_from(specs[0], settings)
+    summaries = take_snapshots(specs, settings, SystemClock(), live_from=since, when_due=when_due)
     shown = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
     write_answer(
         shown[stores[0]] if len(shown) == 1 else {"store": ",".join(stores), "stores": shown},

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from storekeeper.cli.output import AnswerOutput, ListOption, ListOutput, say, write_answer, write_rows
+from storekeeper.cli.output import AnswerOutput, ListOption, ListOutput, no_table_in, say, write_answer, write_rows
 from storekeeper.clock import SystemClock
 from storekeeper.ops.settings import PlatformSettings
 
@@ -56,7 +56,7 @@ def tables(  # noqa: PLR0917 - each is an option of its own
         rows = list(list_of_tables(settings.tables, settings.run_dir, now_ms))
         there = [name for name in _SHOWN if any(row.get(name) is not None for row in rows)]
         if not write_rows(rows, output, there if output is ListOutput.TABLE else None):
-            say(f"{settings.tables} holds no Delta table yet: `storekeeper snapshot create` writes the first")
+            say(no_table_in(settings.tables))
     else:
         found = table_in_full(settings.tables / table, settings.run_dir, now_ms, versions)
         if output is ListOutput.CSV:

@@ -114,7 +114,7 @@ class Generation:
 
     @property
     def live_from(self) -> int:
-        """The batch from which it is live, or last was, without batches of its own that another's took the place of."""
+        """Its first batch since which it is live without a break; of one that is not live, when it last was."""
         return self.outputs[-1][0] if self.outputs else 0
 
     def mute_after(self, batch_id: int) -> Self:

@@ -218,8 +218,8 @@ class Recovering:
         manifests = common_batch(histories)
         at = next(iter(manifests.values()))
         if at.app != spec.name or at.generation not in journal.generations:
-            told = f"the tables are of generation {at.generation} of {at.app}"
-            msg = f"{told}, which the journal of {spec.name} doesn't know"
+            of = f"generation {at.generation} of {at.app}"
+            msg = f"the tables are of {of}, which the journal of {spec.name} doesn't know"
             raise GenerationRefusedError(msg)
         number = max(journal.generations) + (journal.candidate is None)
         new = replace(live, number=number, topics={})

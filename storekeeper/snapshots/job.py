@@ -87,7 +87,7 @@ def take_snapshots(
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     with _held([job_lease(store.name, "snapshot") for store in stores], settings, clock) as spark:
-        # One time for all stores: it may be that of what they are, and a time cuts all of them alike.
+        # The histories of an app that is idle end at this time: the same for all of its stores.
         app, now_ms = stores[0].app, clock.now_ms()
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(app))
         batch = CommittedBatch.of(checkpoint, settings.generation)

@@ -171,7 +171,8 @@ def test_a_team_whose_names_have_one_prefix_runs_its_own_app(
 def _check_cleanup(kafka: Kafka, folder: Path) -> None:
     wait = threading.Event().wait
     kept = CleanupFolder(folder, "totals")
-    cleanup = Cleanup(kafka, kept, "totals", TEAMS_CHANGELOG, clock=SystemClock(), wait=wait)
+    clock = SystemClock()
+    cleanup = Cleanup(kafka, kept, "totals", TEAMS_CHANGELOG, clock=clock, wait=wait, times=clock.now_ms)
     plan = cleanup.preview(CleanupOptions(ttl_ms=60_000, canary_share=0))
     cleanup.archive(plan)
     assert cleanup.delete(plan).deleted == 1

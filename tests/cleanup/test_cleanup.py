@@ -21,7 +21,8 @@ def folder(tmp_path: Path) -> CleanupFolder:
 
 @pytest.fixture
 def cleanup(folder: CleanupFolder) -> Cleanup:
-    return Cleanup(Kafka("127.0.0.1:1"), folder, "prices", "t", clock=ManualClock(6000), wait=lambda _: None)
+    clock = ManualClock(6000)
+    return Cleanup(Kafka("127.0.0.1:1"), folder, "prices", "t", clock=clock, wait=lambda _: None, times=clock.now_ms)
 
 
 def test_a_preview_that_was_not_run_has_nothing_to_report_or_undo(cleanup: Cleanup) -> None:

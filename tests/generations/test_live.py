@@ -13,7 +13,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import UnknownStoreError
 from storekeeper.generations.catalog import topology_of
 from storekeeper.generations.journal import JournalFile
-from storekeeper.generations.live import live_store, live_topology, store_in
+from storekeeper.generations.live import live_from, live_store, live_topology, store_in
 from tests.generations.test_steps import handed_over
 from tests.snapshot_tables import manifest_of
 
@@ -49,6 +49,13 @@ def test_a_generation_that_the_environment_names_has_changelogs_of_its_own(tmp_p
     assert (store.changelog_topic, store.schema_version, settings.generation) == ("pos-rewards-changelog-g7", 1, 7)
     store, _ = live_store("rewards", AppSettings(run_dir=tmp_path, generation=1))
     assert store == REWARDS
+
+
+def test_the_batch_since_which_a_store_is_live_is_that_of_its_generation(tmp_path: Path) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    assert live_from(*live_store("rewards", settings)) == 0
+    JournalFile(tmp_path, "pos").write(journal := handed_over())
+    assert live_from(*live_store("rewards", settings)) == journal.generation(2).live_from > 0
 
 
 def test_no_app_keeps_a_store_of_another_name(tmp_path: Path) -> None:

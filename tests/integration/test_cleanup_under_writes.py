@@ -112,7 +112,8 @@ class App:
 
 def cleanup_of(broker: Broker, topic: str, folder: Path) -> Cleanup:
     kept = CleanupFolder(folder, "s")
-    return Cleanup(broker.kafka, kept, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
+    clock = SystemClock()
+    return Cleanup(broker.kafka, kept, "s", topic, clock=clock, wait=threading.Event().wait, times=clock.now_ms)
 
 
 def test_exactly_the_expired_rows_go_while_the_app_refreshes_some_and_undo_brings_them_back(

@@ -30,20 +30,26 @@ pytestmark = [pytest.mark.broker]
 __all__ = ["app"]
 
 
+def cleanup_of(app: App, folder: Path) -> Cleanup:
+    """As the command makes it."""
+    return Cleanup(
+        app.broker.kafka,
+        CleanupFolder(folder / "cleanups", app.store.name),
+        app.store.name,
+        app.store.changelog_topic,
+        clock=SystemClock(),
+        wait=threading.Event().wait,
+        times=TimesBesideBatches(BatchCheckpoint(app.settings.checkpoint_dir(app.store.app)), SystemClock()),
+    )
+
+
 @pytest.mark.long("test_job.py has snapshots with deletions, test_cleanup.py what is deleted and brought back")
 def test_deleted_rows_leave_the_snapshot_and_restored_ones_return(app: App, tmp_path: Path) -> None:
     app.write(1, {str(number): "old" for number in range(50)})
     app.commit(1)
     app.check(app.snapshot()[0])
 
-    cleanup = Cleanup(
-        app.broker.kafka,
-        CleanupFolder(tmp_path / "cleanups", app.store.name),
-        app.store.name,
-        app.store.changelog_topic,
-        clock=SystemClock(),
-        wait=threading.Event().wait,
-    )
+    cleanup = cleanup_of(app, tmp_path)
     plan = cleanup.preview(CleanupOptions(1, canary_share=0, tombstones_per_s=1e6))
     app.write(2, {"7": "refreshed"})
     app.commit(2)
@@ -65,15 +71,7 @@ def test_a_row_that_comes_back_while_it_is_deleted_is_there_in_what_became_of_it
     app.snapshot()
     path = app.settings.checkpoint_dir(app.store.app)
     BatchCheckpoint(path).plan(2, Position({"pos": {0: 20}}), time_of(2, 1))
-    cleanup = Cleanup(
-        app.broker.kafka,
-        CleanupFolder(tmp_path / "cleanups", app.store.name),
-        app.store.name,
-        app.store.changelog_topic,
-        clock=SystemClock(),
-        wait=threading.Event().wait,
-        times=TimesBesideBatches(BatchCheckpoint(path), SystemClock()),
-    )
+    cleanup = cleanup_of(app, tmp_path)
     plan = cleanup.preview(CleanupOptions(1, canary_share=0, tombstones_per_s=1e6))
     cleanup.archive(plan)
     assert cleanup.delete(plan).deleted == 2

@@ -139,9 +139,11 @@ def test_the_tables_of_an_app_are_of_one_batch_though_it_commits_meanwhile(
     commits()
     monkeypatch.setattr(job.Snapshot, "take", taken_meanwhile)
     for first in (0, len(stores)):
-        taken = take_snapshots(stores, settings, SystemClock(), live_from=0)
+        taken = take_snapshots(stores, settings, SystemClock(), live_from=3)
         assert [one.manifest.source_offsets for one in taken] == [Position({"pos": {0: 10 * first}})] * len(stores)
         assert [app.rows() for app in apps] == [{b"a": apps[0].encode(f"of batch {first}")}] * len(stores)
+    histories = [newest_history(history_of(local_table(settings, store.name))) for store in stores]
+    assert [found and found.manifest.live_from for found in histories] == [3] * len(stores)
 
 
 def test_the_stores_of_an_app_are_taken_at_one_time(

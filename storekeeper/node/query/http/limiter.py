@@ -14,7 +14,7 @@ _SAMPLE = 16
 _SAMPLES = 8
 """How many times others are compared if all of a sample have a request on its way, as many newcomers at once have."""
 MOST_COMPARED = _SAMPLE * _SAMPLES
-"""If none of so many connections in a row can be closed, a new one is refused."""
+"""The most connections that are compared to close one. If none of them can be, the new connection is refused."""
 
 
 class LimitedConnection(Protocol):
