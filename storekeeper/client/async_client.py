@@ -20,6 +20,7 @@ from storekeeper.client.rows import AsyncRows
 from storekeeper.client.stores import Stores
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.errors import StateError
+from storekeeper.protocol.cancelled_handshakes import handshake_extensions
 from storekeeper.protocol.position_token import PositionToken
 
 _CONNECTIONS = 256
@@ -52,6 +53,7 @@ def request_of(http: httpx2.AsyncClient, ask: Ask, body: bytes | None, headers: 
         content=body,
         headers={"accept": "application/json", **headers, **more},
         timeout=ask.timeout_s,
+        extensions=handshake_extensions(ask.address),
     )
 
 

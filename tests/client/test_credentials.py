@@ -20,6 +20,7 @@ from storekeeper.client.credentials import Credentials
 from storekeeper.errors import ConfigurationError, StoreUnavailableError
 from tests.client.both import QUICK, Either
 from tests.client.fake_node import answers, fake_node
+from tests.silent_peer import silent_peer
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 SECRET = "skt_never-shown"
@@ -93,6 +94,14 @@ def test_a_client_without_a_certificate_is_not_answered(client: Either, guarded:
         pytest.raises(StoreUnavailableError),
     ):
         asking.get()
+
+
+def test_a_handshake_that_is_given_up_leaves_no_connection(client: Either) -> None:
+    limits = type(QUICK)(timeout_s=0.5, attempt_s=0.2)
+    with silent_peer() as peer, client(f"https://{peer.address}", limits=limits) as asking:
+        with pytest.raises(StoreUnavailableError):
+            asking.get()
+        peer.sees_the_end()
 
 
 def test_the_token_goes_with_each_query_and_a_new_one_in_the_file_is_taken(client: Either, tmp_path: Path) -> None:

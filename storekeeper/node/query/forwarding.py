@@ -22,6 +22,7 @@ from storekeeper.errors import StoreUnavailableError
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.answers.answer import Answer
 from storekeeper.node.security.hop import HOP
+from storekeeper.protocol.cancelled_handshakes import handshake_extensions
 from storekeeper.trace_context import TRACEPARENT, current_trace
 
 log = structlog.get_logger(__name__)
@@ -216,7 +217,13 @@ class Peers:
         trace = current_trace.get()
         if trace is not None:
             headers[TRACEPARENT] = trace
-        asked = httpx2.Request(request.method, address + request.path, content=request.body or None, headers=headers)
+        asked = httpx2.Request(
+            request.method,
+            address + request.path,
+            content=request.body or None,
+            headers=headers,
+            extensions=handshake_extensions(address),
+        )
         # The target is signed as it is sent: the path may have been rewritten.
         target = asked.url.raw_path.decode("ascii")
         asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))

@@ -17,6 +17,7 @@ from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.forwarding import NoHolderAnsweredError, PeerRequest, Peers, PeerUnavailableError, Router
 from storekeeper.stores.store_definitions import StoreDefinition
 from storekeeper.trace_context import current_trace
+from tests.silent_peer import SilentPeer, silent_peer
 from tests.test_trace_context import TRACE
 
 Answering = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
@@ -141,6 +142,18 @@ def test_nodes_that_all_hang_cost_no_more_than_the_deadline() -> None:
     router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, hangs))
     with pytest.raises(NoHolderAnsweredError):
         asyncio.run(asyncio.wait_for(router.forward("s", 0, QUESTION, deadline_s=soon()), 4))
+
+
+def test_a_handshake_that_is_given_up_leaves_no_connection() -> None:
+    async def asked(peer: SilentPeer) -> None:
+        peers = Peers("node-0", lambda: {"node-1": f"https://{peer.address}"}, clock=SystemClock())
+        with pytest.raises(PeerUnavailableError):
+            await peers.ask("node-1", QUESTION, deadline_s=SystemClock().monotonic_s() + 0.3)
+        await asyncio.to_thread(peer.sees_the_end)
+        await peers.close()
+
+    with silent_peer() as peer:
+        asyncio.run(asked(peer))
 
 
 def test_a_node_that_knows_better_who_holds_it_is_believed_once() -> None:
