@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import localcontext
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from storekeeper.snapshots.as_of import changes_between_keys, fold_sql, quoted, rows_of_key, value_columns
 from storekeeper.snapshots.duck import close_off, opened, run
@@ -14,6 +17,9 @@ from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.key_changes import fields_of, row_of
 
 _NUMBERS = ("DECIMAL", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT")
+_DIGITS = 76
+"""Of a sum: DuckDB's end at 38, and the sum of a column of so many digits has more."""
+_BATCH_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ class Total:
     @property
     def difference(self) -> Any:
         """By how much it has grown."""
-        return (self.after or 0) - (self.before or 0)
+        with localcontext(prec=_DIGITS):
+            return (self.after or 0) - (self.before or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +133,30 @@ def _fold(
 def _totals(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> tuple[Total, ...]:
     kinds = {name: str(kind) for name, kind in zip(*_described(connection), strict=True)}
     sums = [name for name in columns if kinds[name].startswith(_NUMBERS)]
-    asked = ", ".join(["count(*) AS c", *(f"sum({quoted(name)})" for name in sums)])
-    before, after = (run(connection, f"FROM {side} SELECT {asked}").rows[0] for side in ("before", "after"))
+    before, after = (
+        (*run(connection, f"FROM {side} SELECT count(*)").rows[0], *_sums(connection, side, sums))
+        for side in ("before", "after")
+    )
     return tuple(Total(*each) for each in zip(["rows", *sums], before, after, strict=True))
+
+
+def _sums(connection: duckdb.DuckDBPyConnection, side: str, names: Sequence[str]) -> list[Any]:
+    """The sums of columns of numbers, exact but for floating point; None where there is no value."""
+    sums: list[Any] = [None] * len(names)
+    if names:
+        selected = connection.table(side).select(*map(quoted, names))
+        with localcontext(prec=_DIGITS):
+            for batch in selected.to_arrow_reader(_BATCH_ROWS):
+                found = [pc.sum(_wide(column)).as_py() for column in batch.columns]
+                sums = [old if new is None else new + (old or 0) for old, new in zip(sums, found, strict=True)]
+    return sums
+
+
+def _wide(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return column
+    return column.cast(pa.decimal256(_DIGITS, 0 if pa.types.is_integer(kind) else kind.scale))
 
 
 def _described(connection: duckdb.DuckDBPyConnection) -> tuple[list[str], list[Any]]:

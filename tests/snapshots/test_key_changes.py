@@ -7,6 +7,7 @@ from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from storekeeper.errors import NotExactError
@@ -130,6 +131,26 @@ def _check_totals(found: Difference, before: dict[RowKey, bytes], after: dict[Ro
         ]
         assert [total.before or 0, total.after or 0] == expected
         assert total.difference == expected[1] - expected[0]
+
+
+class Wide(Produced):
+    """Its points have as many digits as a column can: all of them 9 in place of a 1."""
+
+    def table(self) -> pa.Table:
+        changes = super().table()
+        points = [int(point) * int("9" * 38) for point in changes["Points"].to_pylist()]
+        at = changes.schema.get_field_index("Points")
+        return changes.set_column(at, "Points", pa.array(points, pa.decimal128(38, 0)))
+
+
+def test_a_sum_has_all_digits_however_many(tmp_path: Path) -> None:
+    produced, most = Wide(), int("9" * 38)
+    produced.commit([(0, b"c%d" % number, value_of("c", "1", 1)) for number in range(3)])
+    produced.commit([(0, b"c0", value_of("c", "0", 1))])
+    found = difference(opened(tmp_path, produced), produced.states[0][0], produced.now_ms, most=9)
+    (points,) = [total for total in found.totals if total.of == "Points"]
+    assert (points.before, points.after, points.difference) == (3 * most, 2 * most, -most)
+    assert len(found.rows) == 1
 
 
 def test_the_difference_of_one_key_is_its_own(tmp_path: Path) -> None:
