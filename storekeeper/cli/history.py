@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from storekeeper.cli.asking import Limit, Store, not_found
-from storekeeper.cli.output import ListOption, ListOutput, say, write_rows
+from storekeeper.cli.output import ListOption, ListOutput, is_time, say, write_rows
 from storekeeper.cli.times import TIMES, time_option
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.snapshots.as_of import distinct_names, iso_ms
 
 if TYPE_CHECKING:
-    from storekeeper.snapshots.differences import Difference, RowDifference
+    from storekeeper.snapshots.differences import Difference, RowDifference, Total
     from storekeeper.snapshots.history_reads import StoreHistory
     from storekeeper.snapshots.key_changes import Change
 
@@ -59,7 +59,8 @@ def diff(  # noqa: PLR0917 - each is an option of its own
     ] = None,
     key: Annotated[str | None, typer.Option("--key", help="Only the rows of this key.")] = None,
     totals: Annotated[
-        bool, typer.Option("--totals", help="The number of rows, and the sum of each column of numbers, instead.")
+        bool,
+        typer.Option("--totals", help="The number of rows, and the sum of each column of numbers but times, instead."),
     ] = False,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
@@ -79,7 +80,7 @@ def diff(  # noqa: PLR0917 - each is an option of its own
     if until is None:
         say(f"the second time is {iso_ms(to_ms)}, the latest that the history knows")
     if totals:
-        write_rows(({**asdict(one), "difference": one.difference} for one in found.totals), output)
+        write_rows(({**asdict(one), "difference": one.difference} for one in _sums_of(found)), output)
         return
     if not found.counts:
         not_found(f"the rows of store {store} are the same at both times")
@@ -130,9 +131,14 @@ def _sides_of(one: RowDifference) -> dict[str, Any]:
     return shown
 
 
+def _sums_of(found: Difference) -> list[Total]:
+    """The totals that mean something: a sum of times does not."""
+    return [one for one in found.totals if not is_time(one.of)]
+
+
 def _told(found: Difference, limit: int) -> str:
     counts = ", ".join(f"{number} {change}" for change, number in found.counts.items())
-    sums = "; ".join(f"{one.of} {one.before or 0} to {one.after or 0} ({one.difference:+})" for one in found.totals)
+    sums = "; ".join(f"{one.of} {one.before or 0} to {one.after or 0} ({one.difference:+})" for one in _sums_of(found))
     differing = sum(found.counts.values())
     more = f"; the first {limit} are shown: --limit shows more" if differing > limit else ""
     return f"{counts}; {sums}{more}"

@@ -223,7 +223,7 @@ def _is_list_of_objects(value: object) -> bool:
 
 
 def _justify(name: str, rows: Sequence[Fields]) -> Any:
-    numbers = not _is_time(name) and all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
+    numbers = not is_time(name) and all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
     return "right" if rows and numbers else "left"
 
 
@@ -240,7 +240,7 @@ def _words(name: str, value: object) -> str:
 def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
-    if _is_time(name) and isinstance(value, int):
+    if is_time(name) and isinstance(value, int):
         return iso(value)
     if isinstance(value, bytes):
         try:
@@ -261,13 +261,14 @@ def _printable(text: str) -> str:
     )
 
 
-def _is_time(name: str) -> bool:
+def is_time(name: str) -> bool:
+    """Whether a field of this name has a time in epoch milliseconds."""
     return name in {"start_ms", "end_ms"} or name.endswith("_at_ms")
 
 
 def _label(name: str) -> str:
     """A field's name for people: the unit of a time goes, because its value is a date then."""
-    return (name.removesuffix("_ms") if _is_time(name) else name).replace("_", " ")
+    return (name.removesuffix("_ms") if is_time(name) else name).replace("_", " ")
 
 
 def _json(content: object, option: int = 0) -> str:

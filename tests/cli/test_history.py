@@ -121,6 +121,16 @@ def test_the_totals_of_two_times(produced: Produced) -> None:
     ]
 
 
+def test_times_are_not_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("c1", "1.5", 7))])
+    names = {"Visits": "seen_at_ms"}
+    produced.write(tmp_path / "delta", "rewards", names=names, columns={"seen_at_ms": "int", "Points": "decimal(18,4)"})
+    assert [row["of"] for row in lines("diff", "rewards", str(START_MS), "--totals")] == ["rows", "Points"]
+    assert "seen_at_ms" not in run("diff", "rewards", str(START_MS)).stderr
+
+
 def test_a_time_that_is_not_known_is_wrong_usage(produced: Produced) -> None:
     outcome = run("diff", "rewards", str(START_MS - 1), str(produced.now_ms))
     assert outcome.exit_code == 2
