@@ -24,6 +24,8 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
+from storekeeper.snapshots.as_of import distinct_names
+
 if TYPE_CHECKING:
     from storekeeper.client.readings import Reading
 
@@ -89,7 +91,8 @@ def write_rows(
     """Rows as lines of JSON as they arrive, as one table, or as CSV. Returns how many there were.
 
     Args:
-        rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV.
+        rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV;
+            `key` beside the row's own `key` is `key_1`.
         output: JSON and CSV have all fields.
         columns: the fields that a table shows, in this order; None shows those that the rows have.
         queried: whether they are the answer to a statement: a table has its names as they are, and rows that are wider
@@ -215,7 +218,8 @@ def _spread(row: Fields) -> Fields:
     if not isinstance(value, dict) or not 1 <= len(value) <= _MOST_FIELDS:
         return row
     rest = {name: field for name, field in row.items() if name != "value"}
-    return {**rest, **{name: field for name, field in value.items() if name not in rest}}
+    names = distinct_names(rest, [*value])
+    return {**rest, **{names[name]: field for name, field in value.items()}}
 
 
 def _is_list_of_objects(value: object) -> bool:

@@ -39,3 +39,13 @@ def test_stored_data_does_not_steer_the_terminal(output: ListOutput, capsys: pyt
 def test_json_has_numbers_with_all_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
     write_rows([{"decimal": Decimal("0.10"), "big": 2**70, "raw": b"\x00", "tuple": (1,)}], ListOutput.JSON)
     assert capsys.readouterr().out == '{"decimal":0.10,"big":1180591620717411303424,"raw":"\\\\x00","tuple":[1]}\n'
+
+
+@pytest.mark.parametrize("output", [ListOutput.TABLE, ListOutput.CSV])
+def test_a_field_of_a_value_that_is_named_as_one_of_its_row_is_shown_too(
+    output: ListOutput, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows([{"key": "card-07", "value": {"key": "other", "Points": 2}}], output)
+    heading, *rest = [line for line in capsys.readouterr().out.replace(",", " ").splitlines() if line.strip()]
+    assert heading.replace("_", " ").split() == ["key", "key", "1", "Points"]
+    assert rest[-1].split() == ["card-07", "other", "2"]
