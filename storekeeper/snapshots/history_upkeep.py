@@ -18,6 +18,7 @@ from storekeeper.snapshots.as_of import quoted
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history import PARTITIONED_BY, HistoryManifest, history_schema, newest_history
+from storekeeper.snapshots.parquet_files import has_only
 from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_writer import TableWriter, take_back
@@ -108,7 +109,9 @@ class HistoryUpkeep:
 
     def forget_versions(self) -> int:
         """Removes every file that the newest version does not need; returns how many. Earlier versions are gone."""
-        return 0 if self._manifest is None else self._remove(0, [], whole=True)
+        if self._manifest is None or self._writer.table is None or has_only(self.path, self._writer.table):
+            return 0
+        return self._remove(0, [], whole=True)
 
     def _thin(self, kept_ms: int) -> None:
         """Drops the changes before a day that are not the newest of their key at its beginning, and deletions."""

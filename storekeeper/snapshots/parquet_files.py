@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from storekeeper.locations import Location
+from storekeeper.locations import Location, files_below
 
 _BATCH_ROWS = 16_384
 
@@ -26,11 +26,21 @@ def opened_files(path: Location, table: DeltaTable) -> Iterator[pq.ParquetFile]:
         OSError, ArrowException: one is missing or damaged.
         TablesUnreachableError: the store of the table doesn't answer.
     """
-    for name in table.get_add_actions()["path"].to_pylist():
-        place = path / unquote(name)  # as the Delta log has it, it is encoded like a URI
+    for name in _names(table):
+        place = path / name
         source = str(place) if isinstance(place, Path) else pa.BufferReader(place.read_bytes())
         with pq.ParquetFile(source, pre_buffer=False) as file:
             yield file
+
+
+def has_only(path: Location, *versions: DeltaTable) -> bool:
+    """Whether the table at `path` has no data file but those of some of its versions."""
+    there = {name for name in files_below(path) if not name.startswith("_delta_log/")}
+    return there <= {name for version in versions for name in _names(version)}
+
+
+def _names(table: DeltaTable) -> Iterator[str]:
+    return map(unquote, table.get_add_actions()["path"].to_pylist())  # the Delta log has them encoded like URIs
 
 
 def decode(path: Location, table: DeltaTable) -> None:

@@ -23,6 +23,7 @@ from storekeeper.locations import reaching
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
+from storekeeper.snapshots.parquet_files import has_only
 from storekeeper.snapshots.seal import SealedTable
 
 HOUR_MS = 3_600_000
@@ -130,14 +131,17 @@ def forget_versions(sealed: SealedTable) -> int:
     path, seal = sealed.path, sealed.current()
     if seal is None or seal.manifest is None:
         return 0
+    table, snapshot = open_table(path), seal.manifest.delta_version
+    if has_only(path, table, open_table(path, snapshot)):
+        return 0
     try:
         with reaching(path), sealed.writing():
-            removed = open_table(path).vacuum(
+            removed = table.vacuum(
                 retention_hours=0,
                 dry_run=False,
                 enforce_retention_duration=False,
                 full=True,
-                keep_versions=[seal.manifest.delta_version],
+                keep_versions=[snapshot],
             )
     except (DeltaError, OSError) as error:
         msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"

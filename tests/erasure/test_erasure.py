@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.erasure.erasure import Erasure, ErasurePendingError, ErasureRefusedError
@@ -165,6 +166,21 @@ def test_copies_that_are_not_made_anew_are_awaited(world: World) -> None:
     assert world.folder.certificate(ID) is None
     world.copies.awaited.clear()
     assert world.erasure().run()["store"] == "words"
+
+
+def test_a_run_that_only_waits_commits_nothing(world: World) -> None:
+    def versions() -> list[int]:
+        return [DeltaTable(world.delta / name).version() for name in ("words", "words_history")]
+
+    world.copies.awaited.append("node b doesn't answer: start it")
+    for waited_ms in STEPS_MS:
+        world.clock.advance(waited_ms)
+        with pytest.raises(ErasurePendingError):
+            world.erasure().run()
+        before = versions()
+        with pytest.raises(ErasurePendingError):
+            world.erasure().run()
+        assert versions() == before, waited_ms
 
 
 def test_bytes_of_a_key_elsewhere_are_in_the_certificate(world: World) -> None:
