@@ -100,6 +100,7 @@ class Erasure:
         keys = noted.erased_keys(self.plan.kind)
         self._repair_config(noted)
         check_holds(self.holds(keys))
+        noted.see(self.tables.row_keys(keys))
         deleted = self.log.delete(keys, self.plan.erasure_id)
         places = self._noted_places(keys, noted)
         if deleted:
@@ -122,7 +123,7 @@ class Erasure:
         if self.log.places(keys):
             why = f"{self.plan.app} has written them again"
             raise self._pending(why)
-        certificate = self._certificate(noted, searched)
+        certificate = self._certificate(keys, noted, searched)
         self.folder.certify(self.plan.erasure_id, certificate)
         return certificate
 
@@ -142,7 +143,7 @@ class Erasure:
         for place in places:
             if (place.partition, place.offset) not in known:
                 noted.offsets.setdefault(place.partition, []).append(place.offset)
-        noted.row_keys = sorted({*noted.row_keys, *(place.row_key.hex() for place in places)})
+        noted.see(place.row_key for place in places)
         noted.partitions = sorted({*noted.partitions, *(place.partition for place in places)})
         if places:
             noted.renewed, noted.local_stores = {}, []
@@ -188,7 +189,7 @@ class Erasure:
     def _keep(self, noted: Noted) -> None:
         self.folder.put_noted(self.plan.erasure_id, noted)
 
-    def _certificate(self, noted: Noted, searched: Searched) -> dict[str, Any]:
+    def _certificate(self, keys: ErasedKeys, noted: Noted, searched: Searched) -> dict[str, Any]:
         plan = self.plan
         return {
             "erasure_id": plan.erasure_id,
@@ -197,6 +198,7 @@ class Erasure:
             "planned_at_ms": plan.created_ms,
             "certified_at_ms": self.clock.now_ms(),
             "keys": {"function": "scrypt n=16384 r=8 p=1", "salt": plan.salt, "hashes": list(plan.hashes)},
+            "no_record_found_of": list(noted.unknown(keys, plan.hashes)),
             "changelog": {
                 "topic": plan.topic,
                 "topic_id": plan.topic_id,

@@ -33,6 +33,7 @@ class ErasurePlan:
         records: by partition, how many records of the keys the changelog has.
         topics: the topics of the project that are searched in the end.
         users_topics: the topics that apps read and write for others: nothing is erased there.
+        unknown: the hashes of keys of which neither the changelog nor the history has a record.
     """
 
     erasure_id: str
@@ -48,6 +49,7 @@ class ErasurePlan:
     records: Mapping[int, int]
     topics: tuple[str, ...]
     users_topics: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON's own types."""
@@ -59,6 +61,7 @@ class ErasurePlan:
         lines = [
             f"Erase **{counted}** of store **{self.store}** of app {self.app} **for good**: nothing brings them back.",
             "",
+            *self._unknown(),
             f"- Records of them in changelog `{self.topic}`: {sum(self.records.values())}. They go by compaction.",
             "- Deletions go after the topic's `delete.retention.ms`: the erasure is repeated until then.",
             f"- Tables `{self.store}` and `{self.store}_history` lose them, and **all earlier versions**.",
@@ -68,6 +71,12 @@ class ErasurePlan:
         ]
         return "\n".join(lines)
 
+    def _unknown(self) -> list[str]:
+        if not self.unknown:
+            return []
+        of = f"{len(self.unknown)} of {len(self.hashes)} keys"
+        return [f"- **No record was found of {of}**, neither in the changelog nor in the history: are they misspelt?"]
+
 
 @dataclass(slots=True)
 class Noted:
@@ -75,7 +84,7 @@ class Noted:
 
     Attributes:
         keys: the keys.
-        row_keys: those of their rows that were seen.
+        row_keys: those of their rows that were seen, in the changelog or the history.
         offsets: by partition, the offsets of their records that were seen.
         partitions: the partitions that may have had rows of them.
         renewed: by node, the partitions that it has restored from the changelog without them.
@@ -101,6 +110,15 @@ class Noted:
     def erased_keys(self, kind: ServedKind) -> ErasedKeys:
         """The keys."""
         return ErasedKeys(kind, tuple(sorted(map(bytes.fromhex, self.keys))))
+
+    def see(self, row_keys: Iterable[bytes]) -> None:
+        """Notes rows of the keys."""
+        self.row_keys = sorted({*self.row_keys, *(key.hex() for key in row_keys)})
+
+    def unknown(self, keys: ErasedKeys, hashes: Iterable[str]) -> tuple[str, ...]:
+        """The hashes of the keys of which no row was seen. `hashes` are those of all, in their order."""
+        unknown = keys.without_rows(map(bytes.fromhex, self.row_keys))
+        return tuple(one for key, one in zip(keys.keys, hashes, strict=True) if key in unknown)
 
     def note(self, sentence: str) -> None:
         """Notes what was done, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +38,17 @@ class ErasedKeys:
             return False
         at = bisect_right(self._starts, row_key) - 1
         return at >= 0 and row_key < self.ranges[at][1]
+
+    def without_rows(self, row_keys: Iterable[bytes]) -> set[bytes]:
+        """The keys that none of these rows is of."""
+        there = sorted(row_keys)
+
+        def has_row(key: bytes) -> bool:
+            start, stop = rows_of_key(self.kind, key)
+            at = bisect_left(there, start)
+            return at < len(there) and there[at] < stop
+
+        return {key for key in self.keys if not has_row(key)}
 
     @cached_property
     def needles(self) -> list[bytes]:

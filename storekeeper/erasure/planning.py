@@ -95,10 +95,12 @@ def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clo
         raise InvalidArgumentError("name at least one key, and no empty one")
     check_holds(_holds(erased, spec, live, now_ms))
     log = _log_of(spec, live, clock, 0)
-    counts, count = Counter(place.partition for place in log.places(erased)), log.changelog.facts.partitions
-    noted = Noted.of(erased.keys)
+    places, count = log.places(erased), log.changelog.facts.partitions
+    counts, noted = Counter(place.partition for place in places), Noted.of(erased.keys)
+    noted.see({*(place.row_key for place in places), *_tables_of(spec, settings, clock).row_keys(erased)})
     noted.partitions = sorted({*counts, *(partition_for(key, count) for key in erased.keys)})
     salt, (ours, users) = secrets.token_bytes(_SALT_BYTES), project_topics(settings)
+    hashes = tuple(erased.hashes(salt))
     plan = ErasurePlan(
         erasure_id=new_id(now_ms),
         store=store,
@@ -109,10 +111,11 @@ def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clo
         generation=live.generation,
         created_ms=now_ms,
         salt=salt.hex(),
-        hashes=tuple(erased.hashes(salt)),
+        hashes=hashes,
         records=dict(counts),
         topics=ours,
         users_topics=users,
+        unknown=noted.unknown(erased, hashes),
     )
     erasures(store, settings).put(plan, noted)
     return plan
@@ -144,18 +147,12 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
         msg = f"store {plan.store} has another changelog since erasure {plan.erasure_id} was planned: plan another"
         raise ChangelogError(msg)
     cleanups = _cleanups(plan.store, settings)
-    tables = ErasedTables(
-        plan.store,
-        SealedTable.of(settings, spec.table_name),
-        SealedTable.of(settings, spec.history_name),
-        clock,
-    )
     with NodeCopies(list(settings.node_addresses.values()), settings.credentials) as nodes:
         yield Erasure(
             plan=plan,
             folder=erasures(plan.store, settings),
             log=log,
-            tables=tables,
+            tables=_tables_of(spec, settings, clock),
             snapshot=lambda: take_snapshots([spec], live, SystemClock(), live_from=live_from(spec, live)),
             upkeep=lambda: job_held(plan.store, "snapshot", settings),
             copies=ErasedCopies.of(spec, nodes, settings, live),
@@ -165,6 +162,11 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
             not_searched=NOT_SEARCHED if settings.node_addresses else (*NOT_SEARCHED, _NO_NODES),
             clock=clock,
         )
+
+
+def _tables_of(spec: StoreSpec, settings: AppSettings, clock: Clock) -> ErasedTables:
+    table, history = (SealedTable.of(settings, name) for name in (spec.table_name, spec.history_name))
+    return ErasedTables(spec.name, table, history, clock)
 
 
 def _log_of(spec: StoreSpec, live: AppSettings, clock: Clock, wait_s: float) -> KafkaErasedLog:

@@ -10,10 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from storekeeper.clock import Clock
 from storekeeper.erasure.changelog import Place
 from storekeeper.erasure.keys import ErasedKeys
+from storekeeper.snapshots.as_of import changes_in
 from storekeeper.snapshots.history import newest_history
+from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_upkeep import forget_versions
@@ -33,6 +38,15 @@ class ErasedTables:
     table: SealedTable
     history: SealedTable
     clock: Clock
+
+    def row_keys(self, keys: ErasedKeys) -> set[bytes]:
+        """The row keys of the keys that the history has a change of."""
+        history, found = StoreHistory.beside(self.table.path), set[bytes]()
+        if history is not None:
+            changes = pa.RecordBatchReader.from_stream(history.changes(changes_in(keys.ranges), columns=["_key"]))
+            for batch in changes:
+                found |= {one for one in pc.unique(batch["_key"]).to_pylist() if keys.holds(one)}
+        return found
 
     def lacks(self, topic: str, places: Sequence[Place]) -> bool:
         """Whether the tables don't know all of these records of a changelog yet."""

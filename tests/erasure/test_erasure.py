@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.erasure.erasure import Erasure, ErasurePendingError, ErasureRefusedError
+from storekeeper.erasure.folder import Noted
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.errors import InvalidArgumentError, StorageError
 from storekeeper.program import ExitCode, exit_code_of
@@ -109,6 +110,23 @@ def test_the_tables_have_the_deletions_before_the_cleaner_may_remove_them(world:
     history = StoreHistory.beside(world.delta / "words")
     assert history is not None
     assert rows_at(world, history.coverage.to_ms) == OTHERS
+
+
+def test_a_certificate_names_the_keys_of_which_there_was_no_record(world: World) -> None:
+    keys = ErasedKeys(ServedKind.KEY_VALUE, (ALICE.encode(), b"alice-misspelt"))
+    hashes = tuple(keys.hashes(b"salt"))
+    world.plan = replace(world.plan, hashes=hashes)
+    world.folder.put(world.plan, Noted.of(keys.keys))
+    world.batch({ALICE: None})
+    world.snapshot()
+    for place in world.erased_log.places(keys):  # deleted long ago: the history alone still has it
+        world.log.remove((place.partition, place.offset))
+    assert completed(world)["no_record_found_of"] == [hashes[1]]
+
+
+def test_a_plan_says_of_how_many_keys_there_is_no_record(world: World) -> None:
+    assert "No record was found" not in world.plan.as_text()
+    assert "**No record was found of 1 of 1 keys**" in replace(world.plan, unknown=world.plan.hashes).as_text()
 
 
 def test_a_certificate_names_what_was_read_and_what_was_not(world: World) -> None:

@@ -42,6 +42,13 @@ def test_a_key_holds_its_own_rows_and_no_others() -> None:
     assert not windows.holds(window_row_key(b"alice2", 60_000, 0))
 
 
+def test_a_key_without_rows_is_told_from_the_others() -> None:
+    assert KEYS.without_rows([]) == {b"alice-01", b"zoe-0001"}
+    assert KEYS.without_rows([b"alice-0", b"alice-01\0", b"zoe-0001"]) == {b"alice-01"}
+    windows = ErasedKeys(ServedKind.WINDOW, (b"alice", b"zoe"))
+    assert windows.without_rows([window_row_key(b"alice2", 60_000, 0), window_row_key(b"zoe", 60_000, 0)]) == {b"alice"}
+
+
 def test_a_row_that_a_condition_names_stands_for_its_key_and_a_foreign_one_for_none() -> None:
     assert key_of(ServedKind.WINDOW, window_row_key(b"alice", 60_000, 0)) == b"alice"
     assert key_of(ServedKind.KEY_VALUE, b"alice") == b"alice"

@@ -237,6 +237,7 @@ def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_li
     assert case.words(node, ALICE) == set()
     assert case.words(node, BOB) == {"bread"}
     assert Topics(broker.kafka).own_config(played.store.changelog_topic) == config, "it is as it was before"
+    assert certificate["no_record_found_of"] == []
     assert certificate["nodes"] == {"a": [partition_for(ALICE.encode(), PARTITIONS)]}
     assert certificate["found_elsewhere"] == [{"topic": DEAD, "partition": 0, "records": 1, "offsets": [0]}]
     node.close()
@@ -262,6 +263,10 @@ def test_keys_come_from_a_condition_or_a_file(played: App, tmp_path: Path) -> No
         assert (code, len(plan.get("hashes", ()))) == (0, count), error
     code, shown, _ = called(played.broker, run_dir, "erase", "prices", "--run", plan["erasure_id"], "--dry-run")
     assert (code, shown["text"]) == (0, plan["text"])
+    assert (plan["unknown"], "No record was found" in plan["text"]) == ([], False)
+    _, plan, _ = called(played.broker, run_dir, "erase", "prices", ALICE, "alice-misspelt")
+    assert len(plan["unknown"]) == 1
+    assert "**No record was found of 1 of 2 keys**" in plan["text"]
     assert called(played.broker, run_dir, "erase", "prices", "--where", "nonsense(")[0] == 2
     assert called(played.broker, run_dir, "erase", "prices")[0] == 2
     assert called(played.broker, run_dir, "erase", "prices", BOB, "--run", plan["erasure_id"])[0] == 2
