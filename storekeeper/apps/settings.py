@@ -108,6 +108,13 @@ class AppSettings(KafkaSettings):
         """Whether the setting `generation` says which generation all apps run. Journals don't count then."""
         return "generation" in self.model_fields_set
 
+    def in_generation(self, number: int) -> Self:
+        """These settings for one generation of an app. They fix the generation only if these do."""
+        own = self.model_copy(update={"generation": number})
+        if not self.fixes_generation:
+            own.model_fields_set.discard("generation")
+        return own
+
     @property
     def checkpoints(self) -> Location:
         """The folder of all apps' checkpoints, one folder for each app."""

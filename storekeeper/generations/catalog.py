@@ -220,11 +220,6 @@ def numbered(spec: AppSpec, number: int) -> AppSpec:
     return spec if number == FIRST_GENERATION else replace(spec, stores=tuple(stores))
 
 
-def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
-    """The settings of one of the generations."""
-    return settings.model_copy(update={"generation": generation.number})
-
-
 def _imported(name: str) -> StoreMigration:
     migration: object = function_named(name)
     if not isinstance(migration, StoreMigration):

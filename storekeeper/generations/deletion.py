@@ -11,7 +11,6 @@ from pathlib import Path
 from storekeeper.engine.runtime.checkpoint_owner import owner_file
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.store_backends import delete_remote_rows
-from storekeeper.generations.catalog import settings_of
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation
 
@@ -45,7 +44,7 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
 
 def delete_generation(controller: GenerationController, generation: Generation) -> None:
     """Deletes the topics, the checkpoint and the stores of a generation, even if its seed is incomplete."""
-    settings = settings_of(controller.settings, generation)
+    settings = controller.settings.in_generation(generation.number)
     checkpoint = settings.checkpoint_dir(controller.spec.name)
     prefix = f"{controller.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka)

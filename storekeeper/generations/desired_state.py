@@ -105,7 +105,7 @@ def check_not_fixed(settings: AppSettings) -> None:
     Raises:
         GenerationRefusedError: `generation` is set.
     """
-    if "generation" in settings.model_fields_set:
+    if settings.fixes_generation:
         raise GenerationRefusedError(
             f"the setting generation fixes generation {settings.generation} for all apps, and the journal doesn't know "
             "it: an app can only be migrated, and have a second generation, where the setting isn't used"

@@ -28,7 +28,7 @@ from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.aliases import aliases_of
 from storekeeper.generations.boundary import is_settled, plan_batch
-from storekeeper.generations.catalog import first_journal, settings_of
+from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.comparison import ComparisonVerdict, compare_generations
 from storekeeper.generations.desired_state import Role, check_not_fixed, generation_lease
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
@@ -146,7 +146,7 @@ class GenerationController:
 
     def checkpoint(self, generation: Generation) -> BatchCheckpoint:
         """The checkpoint of a generation's query."""
-        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
+        return BatchCheckpoint(self.settings.in_generation(generation.number).checkpoint_dir(self.spec.name))
 
     def serve(self, generation: Generation) -> None:
         """Publishes aliases that make nodes serve a generation, and none beside it."""

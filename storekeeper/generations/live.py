@@ -12,7 +12,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.apps.topology_app import described
 from storekeeper.errors import ConfigurationError
-from storekeeper.generations.catalog import describe_of, numbered, settings_of, spec_of
+from storekeeper.generations.catalog import describe_of, numbered, spec_of
 from storekeeper.generations.journal import FIRST_GENERATION, GenerationState, Journal, JournalFile
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.topology.plan import Topology
@@ -29,13 +29,13 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
         UnknownStoreError: no app keeps it.
     """
     store = store_named(name)
-    if "generation" in settings.model_fields_set:
+    if settings.fixes_generation:
         return _of(numbered(APPS[store.app], settings.generation), store), settings
     journal = journal_of(store, settings)
     if journal is None:
         return store, settings
     live = journal.live_generation
-    return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
+    return _of(spec_of(APPS[store.app], live), store), settings.in_generation(live.number)
 
 
 def live_from(store: StoreSpec, settings: AppSettings) -> int:
@@ -107,9 +107,9 @@ def named_generations(spec: AppSpec, settings: AppSettings) -> tuple[tuple[AppSp
         return ((numbered(spec, settings.generation), settings),)
     journal = JournalFile(settings.durable, spec.name).read()
     if journal is None:
-        return ((spec, settings.model_copy(update={"generation": FIRST_GENERATION})),)
+        return ((spec, settings.in_generation(FIRST_GENERATION)),)
     generations = sorted(
         (one for one in journal.generations.values() if one.state in _THERE),
         key=lambda one: (one.number != journal.live, one.number),
     )
-    return tuple((spec_of(spec, one), settings_of(settings, one)) for one in generations)
+    return tuple((spec_of(spec, one), settings.in_generation(one.number)) for one in generations)

@@ -29,7 +29,7 @@ from storekeeper.engine.runtime.progress import offsets_of
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.boundary import take_back
-from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
+from storekeeper.generations.catalog import first_journal, known_migrations, numbered, spec_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, Journal, JournalFile
 from storekeeper.snapshots.seed_tables import SeedTables
@@ -131,7 +131,7 @@ class GenerationRun:
             pass
 
     def _run(self, desired: DesiredState, process_lease: Lease, heartbeats: HeartbeatWriter) -> None:
-        settings = settings_of(self.settings, desired.generation)
+        settings = self.settings.in_generation(desired.generation.number)
         name = generation_lease(self.spec.name, desired.generation.number)
         heartbeats.become(self._heartbeat(desired.generation, AppState.STARTING))
         with Lease(settings.lease_file(name), clock=self.clock, wait=time.sleep) as lease:
@@ -155,7 +155,7 @@ class GenerationRun:
         limit = BatchLimit(desired.last_batch(checkpoint), ended.set)
         term = AppRun(
             spec_of(self.spec, desired.generation),
-            settings_of(self.settings, desired.generation),
+            self.settings.in_generation(desired.generation.number),
             self.clock,
             ended,
             around_batch=lambda process: limit(self.around_batch(process)),
@@ -201,7 +201,7 @@ class GenerationRun:
         return self._spark
 
     def _checkpoint(self, generation: Generation) -> BatchCheckpoint:
-        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
+        return BatchCheckpoint(self.settings.in_generation(generation.number).checkpoint_dir(self.spec.name))
 
     def _heartbeats(self, program: str) -> HeartbeatWriter:
         desired = self._desired()

@@ -38,7 +38,7 @@ from storekeeper.engine.runtime.topics import Topics, counts_in
 from storekeeper.engine.stream import planned
 from storekeeper.engine.transaction import producer_options
 from storekeeper.generations.boundary import begin_behind
-from storekeeper.generations.catalog import chain_of, describe_of, settings_of, spec_of
+from storekeeper.generations.catalog import chain_of, describe_of, spec_of
 from storekeeper.generations.comparison import chain_between
 from storekeeper.generations.errors import (
     GenerationPendingError,
@@ -104,7 +104,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
     if seeding.new.since is not None:
         return seeding.from_input()
     seeding.check()
-    with leased_session([job_lease(spec.name, "seed")], settings_of(settings, seeding.live), clock) as spark:
+    with leased_session([job_lease(spec.name, "seed")], settings.in_generation(seeding.live.number), clock) as spark:
         return seeding.from_live(spark)
 
 
@@ -200,7 +200,7 @@ class Seeding:
 
     @cached_property
     def _live_settings(self) -> AppSettings:
-        return settings_of(self.settings, self.live)
+        return self.settings.in_generation(self.live.number)
 
     @cached_property
     def _live_checkpoint(self) -> BatchCheckpoint:
@@ -224,7 +224,7 @@ class Seeding:
         return self._layout(self.new)
 
     def _layout(self, generation: Generation) -> Layout:
-        settings = settings_of(self.settings, generation)
+        settings = self.settings.in_generation(generation.number)
         topology = described(self.spec.name, describe_of(self.spec, generation.migrations), settings)
         return planned(topology, self._topics, generation.partitions)
 
@@ -418,7 +418,7 @@ class Seeding:
         """Writes the tasks' progress, then the checkpoint and the claim on it."""
         query_id, number = str(uuid4()), self.new.number
         self._write_markers(query_id, progress)
-        checkpoint = BatchCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
+        checkpoint = BatchCheckpoint(self.settings.in_generation(self.new.number).checkpoint_dir(self.spec.name))
         # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
         empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.topics_to_create.items()}
         begin_behind(checkpoint, start.merged(Position(empty)), query_id)

@@ -97,7 +97,7 @@ def _generation(generation: Generation, app: AppFacts, settings: AppSettings, li
 
 
 def _checkpoint(generation: Generation, app: AppFacts, settings: AppSettings) -> BatchCheckpoint:
-    of_it = settings.model_copy(update={"generation": generation.number})
+    of_it = settings.in_generation(generation.number)
     return BatchCheckpoint(of_it.checkpoint_dir(app.name))
 
 

@@ -20,7 +20,7 @@ from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.generations.boundary import begin_behind, take_back
-from storekeeper.generations.catalog import first_journal, settings_of
+from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, JournalFile
 
@@ -63,7 +63,7 @@ class World:
         return JournalFile(self.settings.run_dir, POS.name)
 
     def checkpoint(self, generation: Generation) -> BatchCheckpoint:
-        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(POS.name))
+        return BatchCheckpoint(self.settings.in_generation(generation.number).checkpoint_dir(POS.name))
 
     def seed(self, live: Generation, new: Generation) -> Position:
         """Makes the checkpoint of a generation that begins with what the live one has; where its input begins."""

@@ -20,7 +20,7 @@ from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream
-from storekeeper.generations.catalog import first_journal, settings_of, spec_of
+from storekeeper.generations.catalog import first_journal, spec_of
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation
@@ -94,7 +94,7 @@ class Shop:
     def handle(self) -> None:
         """Starts the live generation as its process does, and lets it handle all that waits."""
         generation = self.live()
-        settings, spec = settings_of(self.run.settings, generation), spec_of(self.spec, generation)
+        settings, spec = self.run.settings.in_generation(generation.number), spec_of(self.spec, generation)
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(APP))
         context = StreamContext(spec, self._spark, settings, checkpoint, generation=generation)
         assert spec.describe is not None
@@ -107,7 +107,7 @@ class Shop:
 
     def snapshot(self, *names: str) -> None:
         generation = self.live()
-        settings, spec = settings_of(self.run.settings, generation), spec_of(self.spec, generation)
+        settings, spec = self.run.settings.in_generation(generation.number), spec_of(self.spec, generation)
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(APP))
         batch = CommittedBatch.of(checkpoint, generation.number)
         assert batch is not None
@@ -187,7 +187,9 @@ def test_what_the_input_has_lost_is_named(shop: Shop, broker: Broker) -> None:
     shop.handle()
     shop.snapshot()
     before = shop.recovering().controller
-    reached = BatchCheckpoint(settings_of(before.settings, shop.live()).checkpoint_dir(APP)).committed_position()
+    reached = BatchCheckpoint(
+        before.settings.in_generation(shop.live().number).checkpoint_dir(APP)
+    ).committed_position()
     shop.sell(60, 100)
     shop.handle()
     broker.delete_topic(CHANGELOGS[1])

@@ -18,7 +18,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.generations import run as run_module
 from storekeeper.generations import steps
 from storekeeper.generations.boundary import plan_batch
-from storekeeper.generations.catalog import first_journal, settings_of
+from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.journal import Journal, JournalFile
 from storekeeper.generations.run import BatchLimit, GenerationRun
@@ -37,7 +37,7 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
     settings = AppSettings(run_dir=tmp_path)
     journal = steps.started(steps.planned(first_journal(POS), POS, []), 2)
     JournalFile(tmp_path, POS.name).write(steps.begun(journal, 2, compares=True))
-    folder = settings_of(settings, journal.generation(2)).checkpoint_dir(POS.name)
+    folder = settings.in_generation(journal.generation(2).number).checkpoint_dir(POS.name)
     write_checkpoint(folder, [{"pos": {"0": 5}}], committed=1, initial=None)
     started: list[str] = []
 
@@ -76,7 +76,7 @@ def test_a_plan_beyond_the_batch_at_which_a_generation_holds_is_taken_back(
     begun = steps.waiting(steps.begun(started, 2, compares=True), end)
     journal = steps.aligning(begun, end, source_batch=1, target_batch=1)
     JournalFile(tmp_path, POS.name).write(journal)
-    folder = settings_of(settings, journal.generation(generation)).checkpoint_dir(POS.name)
+    folder = settings.in_generation(journal.generation(generation).number).checkpoint_dir(POS.name)
     write_checkpoint(folder, [{"pos": {"0": 5}}, {"pos": {"0": 7}}, {"pos": {"0": 9}}], committed=2, initial=None)
 
     def start_session(name: str, _: AppSettings) -> None:

@@ -22,7 +22,7 @@ from storekeeper.engine.runtime.topics import TopicBounds, Topics
 from storekeeper.engine.stream import open_topology_stream
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps
-from storekeeper.generations.catalog import first_journal, settings_of, spec_of
+from storekeeper.generations.catalog import first_journal, spec_of
 from storekeeper.generations.comparison import ComparisonVerdict, compare_generations
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError, UnconvertibleRowsError
 from storekeeper.generations.journal import Generation, Journal
@@ -148,7 +148,7 @@ class Shop:
         return compare_generations(kafka, folder, journal.generation(1), journal.generation(2))
 
     def _run(self, generation: Generation) -> None:
-        settings = settings_of(self.run.settings, generation)
+        settings = self.run.settings.in_generation(generation.number)
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(self.spec.name))
         spec = spec_of(self.spec, generation)
         context = StreamContext(spec, self._spark, settings, checkpoint, generation=generation)
@@ -243,7 +243,9 @@ def test_what_is_behind_a_repartition_topic_is_filled_from_the_input_alone(
     with pytest.raises(GenerationRefusedError, match=r"its rows can't be copied\. .*: `seed --from beginning`"):
         Seeding(shop.spec, run.settings, copied.generation(1), copied.generation(2)).check()
     shop.seeded(since="beginning")
-    checkpoint = BatchCheckpoint(settings_of(run.settings, shop.journal.generation(2)).checkpoint_dir(shop.spec.name))
+    checkpoint = BatchCheckpoint(
+        run.settings.in_generation(shop.journal.generation(2).number).checkpoint_dir(shop.spec.name)
+    )
     assert checkpoint.committed_position().offsets["seeded_groups-gen-2-grouped-items.table.group-by-repartition"] == {
         0: 0,
         1: 0,

@@ -19,7 +19,7 @@ from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps
 from storekeeper.generations.boundary import is_settled
-from storekeeper.generations.catalog import first_journal, settings_of
+from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.errors import GenerationPendingError
 from storekeeper.generations.journal import BEGINNING
 from storekeeper.generations.seed_rows import Progress
@@ -113,7 +113,7 @@ def seeding(run_dir: Path, since: str | None = None) -> Seeding:
 
 def made_by(found: Seeding) -> BatchCheckpoint:
     """The checkpoint of the new generation."""
-    return BatchCheckpoint(settings_of(found.settings, found.new).checkpoint_dir(APP.name))
+    return BatchCheckpoint(found.settings.in_generation(found.new.number).checkpoint_dir(APP.name))
 
 
 @pytest.mark.parametrize(("since", "start"), [(BEGINNING, 0), ("2026-01-31T00:00:00Z", 4)])
@@ -124,7 +124,7 @@ def test_a_backfill_begins_in_the_topics_that_spark_reads(tmp_path: Path, since:
     begun = made_by(found).committed_position()
     assert made.start == begun == _position([SALES], start)
     # The check of its first start.
-    check_bounds(APP, settings_of(found.settings, found.new), begun, PlayedTopics(None).bounds([SALES]))
+    check_bounds(APP, found.settings.in_generation(found.new.number), begun, PlayedTopics(None).bounds([SALES]))
 
 
 def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(

@@ -71,9 +71,9 @@ def manifest(**changes: Any) -> SnapshotManifest:
     )
 
 
-def claims_of(found: SnapshotManifest, settings: AppSettings) -> list[str]:
+def claims_of(found: SnapshotManifest, settings: AppSettings, topics: FakeTopics = TOPICS) -> list[str]:
     spec, live = live_store("rewards", settings)
-    return list(wrong_claims(found, spec, live, TOPICS, now_ms=NOW_MS))  # type: ignore[arg-type]
+    return list(wrong_claims(found, spec, live, topics, now_ms=NOW_MS))  # type: ignore[arg-type]
 
 
 def test_the_manifest_of_a_snapshot_claims_what_is_so(settings: AppSettings) -> None:
@@ -119,7 +119,7 @@ def test_a_claim_that_is_not_so_is_told(settings: AppSettings, changes: dict[str
     assert sentence in claims_of(manifest(**changes), settings)
 
 
-def test_the_snapshot_of_the_generation_before_is_as_that_one_was(settings: AppSettings) -> None:
+def test_a_snapshot_is_as_its_generation_was(settings: AppSettings) -> None:
     journal = planned(first_journal(POS), POS, ("rewards-tier",))
     live = replace(journal.generation(2), state=GenerationState.LIVE)
     generations = {**journal.generations, 2: live}
@@ -129,3 +129,7 @@ def test_the_snapshot_of_the_generation_before_is_as_that_one_was(settings: AppS
     assert wrong_topic == [
         f"its manifest says changelog topic {REWARDS.changelog_topic}, and it is {live.topics['rewards']}"
     ]
+    topic = live.topics["rewards"]
+    topics = FakeTopics({topic: {0: 100, 1: 50}, "pos": {0: 1000}})
+    own = {"changelog_topic": topic, "changelog_id": f"id of {topic}", "generation": 2, "schema_version": 2}
+    assert claims_of(manifest(**own), settings, topics) == []

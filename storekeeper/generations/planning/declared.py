@@ -53,7 +53,7 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
             continue
         with suppress(ConfigurationError):
             describe = app.describe if not there.migrations else describe_of(app, there.migrations)
-            settings = AppSettings().model_copy(update={"generation": there.generation})
+            settings = AppSettings().in_generation(there.generation)
             topology = described(app.name, describe, settings)
             stores, repartitions = kept_inside(topology)
             topologies.append(replace(there, stores=stores, repartitions=repartitions, slots=assigned(topology, {})))

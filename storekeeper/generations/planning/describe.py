@@ -63,7 +63,7 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
 
 
 def _claim(app: str, generation: int, settings: AppSettings) -> CheckpointOwner | None:
-    own = settings.model_copy(update={"generation": generation})
+    own = settings.in_generation(generation)
     try:
         return CheckpointOwner.read(own.checkpoint_dir(app))
     except UnusableCheckpointError as error:

@@ -57,7 +57,7 @@ def _topology(app: str, running: Description) -> Topology | None:
     if topology is None:
         return described(app, spec.describe, settings)
     describe = spec.describe if not topology.migrations else describe_of(spec, topology.migrations)
-    return described(app, describe, settings.model_copy(update={"generation": topology.generation}))
+    return described(app, describe, settings.in_generation(topology.generation))
 
 
 def _change(serde: BoundSerde[Any]) -> Change:
