@@ -142,7 +142,7 @@ def main() -> None:
     measures = []
     for updates in arguments.updates:
         folder = Path(tempfile.mkdtemp(prefix="seeded-restore-"))
-        broker = start_broker(folder / "broker")  # one for each topic: a hundred updates are 30 GB
+        broker = start_broker(folder / "broker")  # one for each topic: a hundred updates are 6 GB
         try:
             measures.append(
                 measured(broker, folder, updates, keys=arguments.keys, runs=arguments.runs, workers=arguments.workers)
