@@ -1,17 +1,15 @@
-"""Rows between the stages of a batch: records for tasks, and outcomes of tasks.
+"""Rows between the stages of a batch: records for tasks.
 
-| column         | of a record                                                     | of an outcome |
-|----------------|-----------------------------------------------------------------|---------------|
-| `task`         | its task's place in the stage that it goes to                   | null          |
-| `stage`        | that stage                                                      | null          |
-| `topic`        | the topic that the shuffle stands for                           | null          |
-| `partition`    | that of the task before it                                      | null          |
-| `offset`       | its index in that task's output                                 | null          |
-| `timestamp_ms` | its timestamp                                                   | null          |
-| `key`, `value` | its key and value                                               | null          |
-| `headers`      | its headers as JSON; null for none                              | null          |
-| `origin`       | where it comes from: see `engine.origins`                       | null          |
-| `outcome`      | null                                                            | it, packed    |
+| column         | of a record                                  |
+|----------------|----------------------------------------------|
+| `task`         | its task's place in the stage that it goes to |
+| `topic`        | the topic that the shuffle stands for        |
+| `partition`    | that of the task before it                   |
+| `offset`       | its index in that task's output              |
+| `timestamp_ms` | its timestamp                                |
+| `key`, `value` | its key and value                            |
+| `headers`      | its headers as JSON; null for none           |
+| `origin`       | where it comes from: see `engine.origins`    |
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from storekeeper.topology.records import Moved, RecordFields
 SCHEMA = pa.schema(
     [
         ("task", pa.int32()),
-        ("stage", pa.int32()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
@@ -42,17 +39,12 @@ SCHEMA = pa.schema(
         ("value", pa.binary()),
         ("headers", pa.string()),
         ("origin", pa.int64()),
-        ("outcome", pa.binary()),
     ]
-)
-DDL = (
-    "task int, stage int, topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
-    "headers string, origin bigint, outcome binary"
 )
 _COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 """The columns of a record, in the order of `Record`'s fields."""
-MOST_BYTES = 64 << 20
-"""An Arrow column of bytes can't hold more than 2 GiB, nor can the JVM take a larger batch."""
+MOST_BYTES = 4 << 20
+"""Both sides hold a parcel in memory as a whole."""
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
@@ -79,7 +71,6 @@ def decoded_headers(text: str) -> list[Header]:
 
 
 def forwarded_rows(
-    stage: int,
     tasks: Sequence[int] | npt.NDArray[np.int32],
     partition: int,
     topic: str,
@@ -91,7 +82,6 @@ def forwarded_rows(
     """Rows of records that go to a shuffle, in batches of bounded size.
 
     Args:
-        stage: the stage that they go to.
         tasks: for each record, its task's place in that stage.
         partition: of the task that they come from.
         topic: the topic that the shuffle stands for.
@@ -112,7 +102,6 @@ def forwarded_rows(
         count = end - begin
         columns = [
             pa.array(tasks[begin:end], pa.int32()),
-            pa.array(np.full(count, stage, np.int32)),
             pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [topic]).cast(pa.string()),
             pa.array(np.full(count, partition, np.int32)),
             pa.array(np.arange(begin, end)),
@@ -120,7 +109,6 @@ def forwarded_rows(
             *data,
             pa.array([(output[3] and encoded_headers(output[3])) or None for output in part], pa.string()),
             pa.array(origins[begin:end]),
-            pa.nulls(count, pa.binary()),
         ]
         yield pa.record_batch(columns, schema=SCHEMA)
 
@@ -133,12 +121,6 @@ def passed(rows: Sequence[pa.RecordBatch]) -> Passed:
             for buffer in batch.column(name).buffers():
                 digest.update(b"" if buffer is None else buffer)
     return sum(batch.num_rows for batch in rows), digest.hexdigest()
-
-
-def outcome_row(outcome: bytes) -> pa.RecordBatch:
-    """The row of an outcome."""
-    columns = [pa.nulls(1, field.type) for field in SCHEMA][:-1]
-    return pa.record_batch([*columns, pa.array([outcome], pa.binary())], schema=SCHEMA)
 
 
 def cells(column: pa.Array) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The stages of a batch as Spark's Python workers run them, on Arrow batches."""
+"""The stages of a batch as Spark's Python workers run them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from storekeeper.clock import SystemClock
@@ -16,8 +14,9 @@ from storekeeper.collector import collector_off
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
 from storekeeper.engine.origins import Origins
-from storekeeper.engine.rows import outcome_row, records_of
-from storekeeper.engine.runtime.sink_metrics import Written, encode_outcome
+from storekeeper.engine.parcels import outcome_parcel, parcels_of, rows_in, stage_of
+from storekeeper.engine.rows import records_of
+from storekeeper.engine.runtime.sink_metrics import encode_outcome
 from storekeeper.engine.source_records import SourceRecords
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.work import AppWork, BatchWork
@@ -29,40 +28,31 @@ from storekeeper.topology.sub_topology import SubTopology
 
 
 @task_errors
-def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterator[pa.RecordBatch]:
-    """Stage 0: runs the tasks whose numbers come in, on the records that they read.
-
-    An outcome comes out of each number. Spark would shuffle no rows at all to less tasks than there are, and those of
-    later stages have their own topics to read.
-    """
+def run_sources(numbers: Iterable[int], *, work: BatchWork) -> Iterator[bytes]:
+    """Stage 0: runs the tasks whose numbers come in, on the records that they read. Parcels come out."""
     layout = _app(work.app).layout
     tasks = work.first_tasks(layout)
-    for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-        if number < len(tasks):
-            sub, partition = tasks[number]
-            yield from _run(work, sub, partition, [], Origins(work.source))
-        else:
-            yield outcome_row(encode_outcome(Written()))
+    for number in numbers:
+        sub, partition = tasks[number]
+        yield from _run(work, sub, partition, [], Origins(work.source))
 
 
 @task_errors
-def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: int) -> Iterator[pa.RecordBatch]:
-    """A later stage: runs one task on its gathered rows and its own topics.
+def run_gathered(parcels: Iterable[bytes], *, work: BatchWork, stage: int) -> Iterator[bytes]:
+    """A later stage: runs one task on the rows in its parcels and its own topics.
 
-    Outcomes and rows of later stages pass through.
+    Outcomes and parcels for later stages pass through.
     """
-    # Batch by batch: Arrow could not put more than 2 GiB of values together.
     records: list[RecordFields] = []
     origins = Origins(work.source)
-    for batch in batches:
-        is_own = pc.fill_null(pc.equal(batch.column("stage"), stage), False)
-        others = batch.filter(pc.invert(is_own))
-        if others.num_rows:
-            yield others
-        own = batch.filter(is_own)
-        origins.keep_rows(own)
+    for parcel in parcels:
+        if stage_of(parcel) != stage:
+            yield parcel
+            continue
+        rows = rows_in(parcel)
+        origins.keep_rows(rows)
         with collector_off():
-            records += records_of(own)
+            records += records_of(rows)
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = _app(work.app).layout.tasks(stage)[context.partitionId()]
@@ -72,15 +62,18 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
 
 def _run(
     work: BatchWork, sub: SubTopology, partition: int, gathered: list[RecordFields], origins: Origins
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[bytes]:
     app, kafka = _app(work.app), work.app.writer.kafka
+    layout = app.layout
     read = [SourceRecords(kafka, topic, partition, *ends) for topic, ends in work.ranges(sub, partition).items()]
     with collector_off():
-        records = Ordered(_runs(read, gathered, app.layout.topics_to_create, origins), sub)
-        outcome, forwarded = TaskRun(work, app.layout, sub, partition, origins, app.global_tables)(records)
-        yield from chain.from_iterable(forwarded.values())
+        records = Ordered(_runs(read, gathered, layout.topics_to_create, origins), sub)
+        outcome, forwarded = TaskRun(work, layout, sub, partition, origins, app.global_tables)(records)
+        for topic, batches in forwarded.items():
+            stage = layout.stages[layout.shuffles[topic].number]
+            yield from chain.from_iterable(parcels_of(stage, rows) for rows in batches)
         rows = sum(of_topic.rows for of_topic in read)
-        yield outcome_row(encode_outcome(msgspec.structs.replace(outcome, rows=rows)))
+        yield outcome_parcel(encode_outcome(msgspec.structs.replace(outcome, rows=rows)))
 
 
 def _runs(

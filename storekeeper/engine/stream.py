@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.errors import MorePartitionsError
 from storekeeper.apps.topology_app import Describe, changelog_topics, described, global_topics
@@ -19,11 +18,12 @@ from storekeeper.changelog.reader import TopicFacts
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.rows import DDL
+from storekeeper.engine.parcels import outcome_in
 from storekeeper.engine.runtime.planner import Planner
 from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
+from storekeeper.engine.shuffle import shuffle_files_deleted, shuffled
 from storekeeper.engine.stages import run_gathered, run_sources
 from storekeeper.engine.topic_groups import topic_groups
 from storekeeper.engine.transaction import WriterPlan, producer_options
@@ -33,7 +33,7 @@ from storekeeper.topology.plan import Topology
 from storekeeper.topology.schemas import written_schemas
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark import RDD
 
 PURGE_INTERVAL_S = 30.0
 """As in Kafka Streams: repartition topics keep records only until they are processed."""
@@ -105,9 +105,10 @@ class Batches:
             MorePartitionsError: an input has more partitions than when the app started. No task has run.
             OpenTransactionError: what was written to a repartition topic stays hidden.
         """
-        with errors_of_tasks():
-            rows = self.tasks(batch_id, self._layout.last_stage).select("outcome").collect()
-        written = sum((decode_outcome(row["outcome"]) for row in rows), Written())
+        tasks = self.tasks(batch_id, self._layout.last_stage)
+        with shuffle_files_deleted(tasks), errors_of_tasks():
+            outcomes = tasks.collect()
+        written = sum((decode_outcome(outcome_in(parcel)) for parcel in outcomes), Written())
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
         self._context.wrote(batch_id, written)
@@ -115,8 +116,10 @@ class Batches:
         if batch_id > 0:  # this batch may be run again
             self._purge(batch_id - 1)
 
-    def tasks(self, batch_id: int, last_stage: int) -> DataFrame:
-        """A frame that, when collected, runs a batch's tasks up to and with a stage. For its rows see `engine.rows`."""
+    def tasks(self, batch_id: int, last_stage: int) -> RDD[bytes]:
+        """A dataset that, when collected, runs a batch's tasks up to and with a stage. For its parcels see
+        `engine.parcels`.
+        """
         context = self._context
         self._check_partitions(batch_id)
         if self._work is None:  # the query gets its id when it starts
@@ -128,12 +131,13 @@ class Batches:
             batch_ms=context.checkpoint.planned_at_ms(batch_id),
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
-        count = max(1, len(work.first_tasks(self._layout)))
-        frame = context.spark.range(0, count, 1, count).mapInArrow(partial(run_sources, work=work), DDL)
+        numbers = range(len(work.first_tasks(self._layout)))
+        spread = context.spark.sparkContext.parallelize(numbers, max(1, len(numbers)))
+        parcels = spread.mapPartitions(partial(run_sources, work=work))
         for stage in range(1, last_stage + 1):
-            gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
-            frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
-        return frame
+            gathered = shuffled(parcels, len(self._layout.tasks(stage)))
+            parcels = gathered.mapPartitions(partial(run_gathered, work=work, stage=stage))
+        return parcels
 
     def _await_repartitioned(self) -> None:
         """Waits until readers see all that the batch has written to repartition topics.

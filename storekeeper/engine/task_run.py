@@ -210,10 +210,10 @@ class TaskRun:
         of_one_partition = topic in self.layout.topics and topic not in internal and not others
         for topic, written in outputs.items():
             sub = self.layout.shuffles[topic]
-            count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
+            count = self.layout.plan.tasks(sub)
             tasks = self.layout.place(sub, 0) + partitions_of([output[0] or b"" for output in written], count)
             origins = self.origins.numbers(written, of_one_partition=of_one_partition)
-            forwarded[topic] = list(forwarded_rows(stage, tasks, self.partition, topic, written, origins=origins))
+            forwarded[topic] = list(forwarded_rows(tasks, self.partition, topic, written, origins=origins))
         return forwarded
 
     def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Moved]]) -> None:

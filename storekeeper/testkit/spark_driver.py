@@ -20,7 +20,6 @@ from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.runtime.batch_query import ProcessBatch
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
-from storekeeper.engine.runtime.session import session_of_batches
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import Batches, open_topology_stream
@@ -65,7 +64,7 @@ class SparkDriver(TopologyTestDriver):
         self._describe = spec.describe
         self._settings = settings
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(spec.name))
-        self._context = StreamContext(spec, session_of_batches(spark), settings, checkpoint)
+        self._context = StreamContext(spec, spark, settings, checkpoint)
         self._admin = new_admin(settings.kafka)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)

@@ -14,7 +14,6 @@ from storekeeper.apps.topology_app import Describe, read_topics, topology_app
 from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.engine.runtime.batch_query import BatchQuery, ProcessBatch
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
-from storekeeper.engine.runtime.session import session_of_batches
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream
@@ -57,7 +56,7 @@ class SparkRun:
         )
         spec = topology_app(app, describe, title=app)
         self.checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(app))
-        self.context = StreamContext(spec, session_of_batches(spark), self.settings, self.checkpoint)
+        self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
         self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:

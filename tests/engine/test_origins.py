@@ -21,7 +21,7 @@ SOURCE = {"b": {0: (0, 10), 3: (0, 1 << 40)}, "a": {1: (5, 6)}}
 def rows_of(origins: Origins, places: list[Place], *, of_one_partition: bool) -> pa.RecordBatch:
     outputs: list[Moved] = [(b"k", b"v", 5, (), *place) for place in places]
     numbers = origins.numbers(outputs, of_one_partition=of_one_partition)
-    [rows] = forwarded_rows(1, [0] * len(outputs), 7, "moved", outputs, origins=numbers)
+    [rows] = forwarded_rows([0] * len(outputs), 7, "moved", outputs, origins=numbers)
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine import stages
 from storekeeper.engine.origins import Origins
+from storekeeper.engine.parcels import parcels_of, place_of, stage_of
 from storekeeper.engine.rows import forwarded_rows
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.task_run import Forwarded, TaskRun
@@ -121,18 +122,18 @@ class Played:
         self.work = BatchWork(APP, 0, source, 1, writes_outputs=True)
         has_waited = self.done != (ends := {log: len(records) for log, records in self.logs.items()})
         self.done = ends
-        numbers = list(range(max(1, len(self.work.first_tasks(self.layout)))))
+        numbers = list(range(len(self.work.first_tasks(self.layout))))
         self.rng.shuffle(numbers)
-        rows = [row for number in numbers for row in stages.run_sources(one_row(number), work=self.work)]
+        parcels = [parcel for number in numbers for parcel in stages.run_sources([number], work=self.work)]
         for stage in range(1, self.layout.last_stage + 1):
-            gathered: list[pa.RecordBatch] = []
-            for place in range(len(self.layout.tasks(stage))):
-                own = [batch.filter(pa.compute.equal(batch["task"], place)) for batch in rows]
+            places, gathered = len(self.layout.tasks(stage)), list[bytes]()
+            for place in range(places):
+                own = [parcel for parcel in parcels if place_of(parcel) % places == place]
                 self.rng.shuffle(own)
                 self.place = place
-                gathered += stages.run_gathered(iter(own), work=self.work, stage=stage)
-            later = [batch.filter(pa.compute.greater(batch["stage"], stage)) for batch in gathered]
-            rows = [batch for batch in later if batch.num_rows]
+                gathered += stages.run_gathered(own, work=self.work, stage=stage)
+            parcels = gathered
+        assert {stage_of(parcel) for parcel in parcels} <= {0}, "outcomes alone are left"
         return has_waited
 
     def read(self, _: object, topic: str, partition: int, start: int, end: int) -> Any:
@@ -149,11 +150,6 @@ class Played:
             read.append(records[:size])
             records = records[size:]
         return read
-
-
-def one_row(number: int) -> Iterator[pa.RecordBatch]:
-    """What a partition of Spark's `range` is."""
-    yield pa.record_batch([pa.array([number])], names=["id"])
 
 
 def playing(patch: pytest.MonkeyPatch, seed: int) -> Played:
@@ -206,8 +202,8 @@ def test_the_engine_takes_records_in_the_order_of_the_test_driver_in_thousands_o
         compared(playing(patch, seed), batches)
 
 
-def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) -> list[RecordFields]:
-    """The records that a task behind the shuffle gets from rows."""
+def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterable[pa.RecordBatch]) -> list[RecordFields]:
+    """The records that the first task behind the shuffle gets from rows."""
     engine, found = playing(monkeypatch, 0), list[RecordFields]()
 
     def process(parts: Any) -> tuple[Written, Forwarded]:
@@ -217,22 +213,23 @@ def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) ->
     monkeypatch.setattr(stages, "TaskRun", lambda *_: process)
     [(sub, _), *_] = engine.layout.tasks(STAGE)
     assert any(source.topic in engine.layout.shuffles for source in sub.sources)
-    list(stages.run_gathered(rows, work=NOTHING, stage=STAGE))
+    parcels = (parcel for batch in rows for parcel in parcels_of(STAGE, batch))
+    list(stages.run_gathered(parcels, work=NOTHING, stage=STAGE))
     return found
 
 
 def test_rows_of_a_shuffle_come_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[Moved] = [(b"k", b"%03d" % number, number, (), "a", 0, number) for number in range(100)]
     numbers = np.arange(100)
-    rows = list(forwarded_rows(STAGE, [0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
+    rows = list(forwarded_rows([0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
     assert len(rows) > 10
     assert max(batch["value"].nbytes for batch in rows) <= 100
-    assert [record[2:4] for record in gathered(monkeypatch, iter(rows))] == [(number, number) for number in range(100)]
+    assert [record[2:4] for record in gathered(monkeypatch, rows)] == [(number, number) for number in range(100)]
 
 
 def test_one_large_record_is_a_batch_of_its_own() -> None:
     outputs: list[Moved] = [(b"k", b"x" * size, 0, (), "a", 0, 0) for size in (1, 500, 1)]
-    rows = forwarded_rows(2, [0] * 3, 1, "app-both-repartition", outputs, origins=np.zeros(3, int), most_bytes=100)
+    rows = forwarded_rows([0] * 3, 1, "app-both-repartition", outputs, origins=np.zeros(3, int), most_bytes=100)
     assert [(batch["offset"].to_pylist(), batch["value"].nbytes > 100) for batch in rows] == [
         ([0], False), ([1], True), ([2], False),
     ]  # fmt: skip
@@ -242,6 +239,6 @@ def test_one_large_record_is_a_batch_of_its_own() -> None:
 def test_a_task_takes_more_values_than_one_column_of_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     mib = 64
     output: Moved = (b"k", bytes(mib << 20), 0, (), "a", 0, 0)
-    [batch] = forwarded_rows(STAGE, [0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
+    [batch] = forwarded_rows([0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
     number = (2 << 30) // (mib << 20) + 2
     assert len(gathered(monkeypatch, (batch for _ in range(number)))) == number

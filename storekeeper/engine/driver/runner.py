@@ -37,7 +37,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
-from storekeeper.engine.runtime.session import jvm_pid, session_of_batches, start_session, stop_session
+from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
 from storekeeper.engine.runtime.stream import GenerationView, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
@@ -159,7 +159,7 @@ class AppRun:
         checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         made_with = checked.claim.partitions
         context = StreamContext(
-            self.spec, session_of_batches(spark), self.settings, checkpoint, generation=self.generation,
+            self.spec, spark, self.settings, checkpoint, generation=self.generation,
             partitions=made_with, slots=checked.claim.slots, seeds=self.seeds,
         )  # fmt: skip
         stream = opened(context)

@@ -14,11 +14,12 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
+from storekeeper.engine.parcels import outcome_parcel
 from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_session
+from storekeeper.engine.shuffle import shuffle_files_deleted, shuffled
 
 _DUMP_S = 300.0
 
@@ -53,8 +54,10 @@ def load_classes(spark: SparkSession, folder: Path) -> None:
     spark.read.parquet(rows).write.format("delta").save(table)
     spark.read.format("delta").load(table).groupBy("key").count().collect()
     numbers = spark.read.parquet(rows)
-    gathered = numbers.mapInArrow(_same, numbers.schema).repartitionById(2, F.pmod("key", F.lit(2)).cast("int"))
-    gathered.mapInArrow(_same, numbers.schema).collect()
+    numbers.mapInArrow(_same, numbers.schema).collect()
+    gathered = shuffled(spark.sparkContext.parallelize([outcome_parcel(b"done")], 2), 2)
+    with shuffle_files_deleted(gathered):
+        gathered.collect()
 
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

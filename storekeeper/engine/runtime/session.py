@@ -153,7 +153,10 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
 
 
 def session_of_batches(spark: SparkSession) -> SparkSession:
-    """A session beside one, whose stages run as they were laid out: to adapt them takes a small batch longer."""
+    """A session beside one, for batches of a table's rows.
+
+    Their stages run as they were laid out: to adapt them takes a small batch longer.
+    """
     beside = spark.newSession()
     beside.conf.set("spark.sql.adaptive.enabled", "false")
     # Otherwise a shuffle's files, which hold records, stay until the driver's JVM collects its garbage.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from storekeeper.engine.kafka_rows import kafka_rows
 from storekeeper.engine.runtime.batch_ends import TopicGroup
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.planner import Planner
+from storekeeper.engine.runtime.session import session_of_batches
 from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
@@ -43,6 +45,7 @@ def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
     Raises:
         ConfigurationError: the table is gone, or elsewhere: see `check_table_is_there`.
     """
+    context = replace(context, spark=session_of_batches(context.spark))
     settings = context.settings
     path = settings.delta_table(sink.table.staged_name)
     check_table_is_there(path, context.checkpoint)

@@ -89,7 +89,6 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
         raise BrokerUnavailableError("nobody listens")
 
     monkeypatch.setattr("storekeeper.engine.driver.runner.opened", lambda _: Stream(NOTHING, NOTHING))
-    monkeypatch.setattr("storekeeper.engine.driver.runner.session_of_batches", lambda spark: spark)
     monkeypatch.setattr(Topics, "ids", away)
     found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={}, slots={})))
     run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())
