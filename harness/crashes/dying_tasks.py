@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from harness.crashes.armed import Armed, Place
 from harness.crashes.points import Point
 from storekeeper.changelog import bounded_reader
@@ -25,7 +23,7 @@ from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.transaction import Slot, Transaction, WriterPlan
 from storekeeper.topology.task import Task
 
-RunTask = Callable[..., Iterator[pa.RecordBatch]]
+RunTask = Callable[..., Iterator[Any]]
 
 _FLUSH_S = 30.0
 _COMMITS_WITHIN_S = 0.006
@@ -67,13 +65,13 @@ class DyingTask:
         """That of a function."""
         return cls(run.__module__, run.__name__, app)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
+    def __call__(self, items: Iterator[Any], **arguments: Any) -> Iterator[Any]:
         """Runs the task in a process that may be killed at its points."""
         become_mortal(Armed.here())
         if self.app:
             _Task.place = Place(self.app)
         run: RunTask = getattr(importlib.import_module(self.module), self.name)
-        return run(batches, **arguments)
+        return run(items, **arguments)
 
 
 def become_mortal(armed: Armed) -> None:
