@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,8 @@ _ASKED_BUCKETS = 8
 _MISDIRECTED = 421
 _UNKNOWN_CALLER = (401, 403)
 _TIMEOUT_S = 120.0
+_PATIENCE_S = 60.0
+"""Nodes take partitions over, and restore them, at any time, as a rule soon after their start."""
 _DEADLINE_MS = 10_000
 REPAIR_PATH = "/internal/repair/"
 """A node sets its replica aside for `POST <path><store>/<partition>`, signed with the cluster's secret."""
@@ -34,11 +37,16 @@ class NodeCopies:
     """The nodes of a cluster, by their addresses. A context manager. Not thread-safe.
 
     Attributes: notices: what nodes say about replicas that they healed, one sentence each. Nodes that have no address
-    here are learnt from the others. `transport` replaces the network.
+    here are learnt from the others. `transport` replaces the network, and `wait` waits for a number of seconds.
     """
 
     def __init__(
-        self, addresses: Sequence[str], credentials: Credentials, *, transport: httpx2.BaseTransport | None = None
+        self,
+        addresses: Sequence[str],
+        credentials: Credentials,
+        *,
+        transport: httpx2.BaseTransport | None = None,
+        wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self._addresses = list(addresses)
         self._http = httpx2.Client(
@@ -48,6 +56,7 @@ class NodeCopies:
             verify=credentials.ssl_context() if any(address.startswith("https") for address in addresses) else True,
         )
         self._credentials = credentials
+        self._wait = wait
         self.notices: list[str] = []
 
     def __enter__(self) -> Self:
@@ -153,17 +162,25 @@ class NodeCopies:
         raise StoreUnavailableError(f"node {name} doesn't {what}: {reply.detail}")
 
     def _asked(self, name: str, address: str, path: str) -> Any:
-        try:
-            return self._get(address, path)
-        except httpx2.HTTPStatusError as error:
-            if error.response.status_code == _MISDIRECTED:
-                return None
-            status = error.response.status_code
-            remedy = "name a token file that it knows" if status in _UNKNOWN_CALLER else "wait until it is ready"
-            raise StoreUnavailableError(f"node {name} doesn't show its rows (status {status}): {remedy}") from error
-        except httpx2.HTTPError as error:
-            msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
-            raise StoreUnavailableError(msg) from error
+        """An answer of a node; None if it doesn't hold the partition. While that restores it is waited for a while."""
+        waited_s = 0.0
+        while True:
+            try:
+                return self._get(address, path)
+            except httpx2.HTTPStatusError as error:
+                reply = Reply(error.response.status_code, error.response.headers, error.response.content)
+                if reply.status == _MISDIRECTED:
+                    return None
+                if not reply.retry_after_s or waited_s >= _PATIENCE_S:
+                    remedy = ": name a token file that it knows" if reply.status in _UNKNOWN_CALLER else ""
+                    waited = f" within {waited_s:.0f} s" if waited_s else ""
+                    msg = f"node {name} doesn't show its rows{waited}: {reply.detail}{remedy}"
+                    raise StoreUnavailableError(msg) from error
+            except httpx2.HTTPError as error:
+                msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
+                raise StoreUnavailableError(msg) from error
+            self._wait(reply.retry_after_s)
+            waited_s += reply.retry_after_s
 
     def _get(self, address: str, path: str) -> Any:
         answer = self._http.get(f"{address}{path}", headers=self._credentials.headers())

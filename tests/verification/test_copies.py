@@ -243,6 +243,32 @@ def test_a_replica_that_a_node_has_healed_is_told() -> None:
     assert nodes.notices == [sentence]
 
 
+class RestoringNode(FakeNode):
+    """One that restores its rows while it is asked for them some times."""
+
+    asked_in_vain = 3
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/state/cluster" or self.asked_in_vain == 0:
+            return super().answer(request)
+        self.asked_in_vain -= 1
+        problem = {"detail": "replica s/0 has not caught up with its changelog yet: ask again later"}
+        return httpx2.Response(503, json=problem, headers={"retry-after": "1"})
+
+
+def test_a_node_that_restores_its_rows_is_waited_for() -> None:
+    log, waits = log_of(100), list[float]()
+    node = RestoringNode(log, {})
+    transport = httpx2.MockTransport(node.answer)
+    with NodeCopies(["http://a"], Credentials(), transport=transport, wait=waits.append) as nodes:
+        members = nodes.members()
+        found = verified(log, *nodes.of_partition(members, "s", "s-log", 0))
+        assert (found.reasons, found.compared, waits) == ([], {"node a": 1}, [1.0] * 3)
+        node.asked_in_vain = 1 << 30
+        with pytest.raises(StoreUnavailableError, match="its rows within 60 s: replica s/0 has not"):
+            nodes.of_partition(members, "s", "s-log", 0)
+
+
 def test_a_node_that_does_not_answer_is_no_proof() -> None:
     def down(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("down", request=request)
