@@ -34,6 +34,7 @@ NOT_SEARCHED = (
     "partitions that a node has given up within the last hour",
     "free blocks of disks, and segments that the broker has yet to delete (`file.delete.delay.ms`)",
     f"keys shorter than {LEAST_BYTES} bytes, where they are not keys of rows",
+    "keys as numbers, or encoded in another way than plain or as JSON escapes them",
 )
 """What a certificate says nothing about."""
 

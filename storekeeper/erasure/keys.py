@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from storekeeper.snapshots.as_of import rows_of_key
 from storekeeper.stores.store_definitions import ServedKind
 
 LEAST_BYTES = 4
 """Shorter keys occur by chance in anything: only rows are compared with them."""
+_PATTERN_BYTES = 8192
+"""What is looked for in one pass: the automaton for much more outgrows the memory that Arrow gives it."""
 _SCRYPT = {"n": 1 << 14, "r": 8, "p": 1, "dklen": 32}
 
 
@@ -51,14 +57,27 @@ class ErasedKeys:
         return {key for key in self.keys if not has_row(key)}
 
     @cached_property
-    def needles(self) -> list[bytes]:
-        """The bytes to look for where keys can't be distinguished from other content."""
-        return [key for key in self.keys if len(key) >= LEAST_BYTES]
+    def _patterns(self) -> list[str]:
+        needles = sorted({form for key in self.keys if len(key) >= LEAST_BYTES for form in _forms(key)})
+        step = max(1, _PATTERN_BYTES // max(map(len, needles), default=1))
+        parts = (needles[at : at + step] for at in range(0, len(needles), step))
+        return ["|".join("".join(f"\\x{byte:02x}" for byte in needle) for needle in part) for part in parts]
 
-    def in_any(self, contents: Iterable[bytes | None]) -> bool:
-        """Whether the bytes of a key are somewhere in these contents."""
-        return any(needle in content for content in contents if content for needle in self.needles)
+    def are_in(self, contents: pa.Array) -> pa.BooleanArray:
+        """Of each of some texts or byte strings, whether it has the bytes of a key, plain or as JSON escapes them."""
+        contents = contents.cast(pa.large_binary())
+        found = (pc.match_substring_regex(contents, pattern=one).fill_null(False) for one in self._patterns)
+        return reduce(pc.or_, found, pa.repeat(pa.scalar(False), len(contents)))
 
     def hashes(self, salt: bytes) -> list[str]:
         """A salted hash of each key, which takes a noticeable time: few of all possible keys can be tried."""
         return [hashlib.scrypt(key, salt=salt, **_SCRYPT).hex() for key in self.keys]
+
+
+def _forms(key: bytes) -> set[bytes]:
+    """The bytes of a key as texts have them: plain, and in JSON with and without letters beyond ASCII."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return {key}
+    return {key, *(json.dumps(text, ensure_ascii=ascii_alone)[1:-1].encode() for ascii_alone in (True, False))}

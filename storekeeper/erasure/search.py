@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from confluent_kafka import Message
 
 from storekeeper.changelog.bounded_reader import first_offset, partitions_of, read_range, stable_bounds
 from storekeeper.changelog.skipped import headers_of
@@ -18,6 +20,7 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.locations import Location, files_below
 
 _SHOWN_OFFSETS = 100
+_MESSAGES = 100
 _KEY = "_key"
 _OF_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_string, pa.types.is_large_string)
 
@@ -45,11 +48,11 @@ class Searched:
         self.topics[topic] = {str(at): list(bounds) for at, bounds in ends.items()}
         for partition, (first, end) in ends.items():
             offsets, count = list[int](), 0
-            for message in read_range(kafka, topic, partition, first, end, isolation="read_uncommitted"):
-                headers = (value for _, value in headers_of(message) or ())
-                if keys.in_any((message.key(), message.value(), *headers)):
-                    count += 1
-                    offsets.append(message.offset() or 0)
+            messages = iter(read_range(kafka, topic, partition, first, end, isolation="read_uncommitted"))
+            while piece := list(islice(messages, _MESSAGES)):
+                found = dict.fromkeys(_offsets_with(keys, piece))
+                count += len(found)
+                offsets += found
             if count:
                 place = {"topic": topic, "partition": partition, "records": count}
                 self.found.append({**place, "offsets": offsets[:_SHOWN_OFFSETS]})
@@ -78,11 +81,23 @@ class Searched:
                         self.rows.append(name)
             except (pa.ArrowException, OSError):  # another program writes it now, or left it half written
                 self.found.append({"file": f"{root}/{name}", "unreadable": True})
-            if not name.endswith(".parquet") and keys.in_any([content]):
+            if not name.endswith(".parquet") and keys.are_in(pa.array([content], pa.large_binary()))[0].as_py():
                 columns[""] += 1
             for column, count in sorted(columns.items()):
                 place = {"file": f"{root}/{name}"} | ({"column": column} if column else {})
                 self.found.append({**place, "values": count})
+
+
+def _offsets_with(keys: ErasedKeys, messages: Sequence[Message]) -> Iterator[int]:
+    """The offset of each key, value and header with the bytes of a key."""
+    places = [
+        (message.offset() or 0, content)
+        for message in messages
+        for content in (message.key(), message.value(), *(value for _, value in headers_of(message) or ()))
+        if content
+    ]
+    found = keys.are_in(pa.array([content for _, content in places], pa.large_binary()))
+    return (offset for (offset, _), is_there in zip(places, found.to_pylist(), strict=True) if is_there)
 
 
 def _batches(content: bytes) -> Iterator[pa.RecordBatch]:
@@ -91,11 +106,7 @@ def _batches(content: bytes) -> Iterator[pa.RecordBatch]:
 
 def _found_in(batch: pa.RecordBatch, keys: ErasedKeys) -> Iterator[tuple[str, int]]:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        count = sum(
-            pc.sum(pc.match_substring(leaf, pattern=needle)).as_py() or 0
-            for leaf in _leaves(column)
-            for needle in keys.needles
-        )
+        count = sum(pc.sum(keys.are_in(leaf)).as_py() or 0 for leaf in _leaves(column))
         if count:
             yield name, count
 

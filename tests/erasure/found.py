@@ -25,7 +25,7 @@ def files_with(key: str, root: Path) -> Iterator[str]:
     for current in root.rglob("CURRENT"):
         opener = open_sealed if "tasks" in current.parts else open_rocksdb
         store = opener(current.parent, current.parent.name)
-        if any(keys.in_any(row) for row in store.scan(None, None)):
+        if any(_has(row, keys) for row in store.scan(None, None)):
             yield str(current.parent.relative_to(root))
         store.close()
 
@@ -37,8 +37,12 @@ def topics_with(key: str, kafka: Kafka, topics: Iterable[str]) -> Iterator[str]:
         for partition in partitions_of(kafka, topic):
             first, end = stable_bounds(kafka, topic, partition)
             for one in read_range(kafka, topic, partition, first, end, isolation="read_uncommitted"):
-                if keys.in_any((one.key(), one.value(), *(value for _, value in one.headers() or ()))):
+                if _has((one.key(), one.value(), *(value for _, value in one.headers() or ())), keys):
                     yield topic
+
+
+def _has(contents: Iterable[bytes | None], keys: ErasedKeys) -> bool:
+    return any(key in content for content in contents if content for key in keys.keys)
 
 
 def _keys(key: str) -> ErasedKeys:

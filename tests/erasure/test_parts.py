@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -78,6 +80,24 @@ def test_bytes_are_found_in_texts_lists_and_structs_of_compressed_files_and_in_p
     searched.read_files(tmp_path, KEYS)
     assert {one.get("column", "") for one in searched.found} == {*columns, ""} - {"other"}
     assert (searched.files, searched.rows) == (3, [])
+
+
+@pytest.mark.parametrize("key", ["alice-01", 'Zoë "Z"\\\n1', "日本-01", "a.*(b)|c", b"\xff\x00\xfe\x01"], ids=ascii)
+def test_bytes_are_found_as_json_writes_them(key: str | bytes) -> None:
+    plain = key if isinstance(key, bytes) else key.encode()
+    keys = ErasedKeys(ServedKind.KEY_VALUE, (plain, b"another-key"))
+    texts = [plain] if isinstance(key, bytes) else [plain, json.dumps(key).encode(), orjson.dumps({"who": key})]
+    found = keys.are_in(pa.array([*texts, plain[:-1] + b"2", b"", None], pa.binary()))
+    assert found.to_pylist() == [*([True] * len(texts)), False, False, False]
+
+
+def test_any_number_of_keys_is_looked_for(tmp_path: Path) -> None:
+    keys = ErasedKeys(ServedKind.KEY_VALUE, tuple(b"key-%06d" % number for number in range(1200)))
+    (tmp_path / "notes.txt").write_bytes(b"of key-001199")
+    pq.write_table(pa.table({"note": ["of key-000000", "of key-001200", "key-000600"]}), tmp_path / "1.parquet")
+    searched = Searched()
+    searched.read_files(tmp_path, keys)
+    assert [one["values"] for one in searched.found] == [2, 1]
 
 
 def test_a_row_in_a_table_of_the_store_is_no_place_elsewhere(tmp_path: Path) -> None:
