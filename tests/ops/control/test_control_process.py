@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from harness.tokens import write_callers
+from harness.waiting import eventually
 from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.errors import ConfigurationError
 from storekeeper.node.security.access import Caller, Role, UnauthenticatedError, new_token
@@ -153,13 +154,14 @@ def test_beyond_loopback_it_tells_its_metrics_by_tls_to_a_monitor(tmp_path: Path
     context = ssl.create_default_context(cafile=secrets / "ca.pem")
     try:
         control.start(context)
-        with httpx2.Client(base_url=control.address, verify=context, trust_env=False) as client:
+        with httpx2.Client(base_url=control.address, verify=context, trust_env=False, timeout=60) as client:
             token = (secrets / "prometheus-token").read_text()
             for header, status in ((None, 401), (f"{token}x", 401), (token, 200)):
                 told = client.get("/metrics", headers={} if header is None else {"Authorization": f"Bearer {header}"})
                 assert told.status_code == status
         assert "spark_app_up" in told.text
         reached = PlatformSettings.load(control_host="0.0.0.0", control_port=control.port)  # noqa: S104
-        assert Probes(reached).problem(CONTROL) is None, "`storekeeper status` knows that it works"
+        probes = Probes(reached)
+        eventually(lambda: probes.problem(CONTROL) is None, 60, "`storekeeper status` knows that it works")
     finally:
         control.kill()
