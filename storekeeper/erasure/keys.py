@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,8 @@ LEAST_BYTES = 4
 """Shorter keys occur by chance in anything: only rows are compared with them."""
 _PATTERN_BYTES = 8192
 """What is looked for in one pass: the automaton for much more outgrows the memory that Arrow gives it."""
+_LONG_BYTES = 256
+"""A longer one is looked for by itself: the automaton for one of 100,000 takes minutes, and there is none for more."""
 _SCRYPT = {"n": 1 << 14, "r": 8, "p": 1, "dklen": 32}
 
 
@@ -57,17 +60,26 @@ class ErasedKeys:
         return {key for key in self.keys if not has_row(key)}
 
     @cached_property
+    def _needles(self) -> list[bytes]:
+        return sorted({form for key in self.keys if len(key) >= LEAST_BYTES for form in _forms(key)})
+
+    @cached_property
     def _patterns(self) -> list[str]:
-        needles = sorted({form for key in self.keys if len(key) >= LEAST_BYTES for form in _forms(key)})
-        step = max(1, _PATTERN_BYTES // max(map(len, needles), default=1))
-        parts = (needles[at : at + step] for at in range(0, len(needles), step))
+        short = [needle for needle in self._needles if len(needle) <= _LONG_BYTES]
+        step = max(1, _PATTERN_BYTES // max(map(len, short), default=1))
+        parts = (short[at : at + step] for at in range(0, len(short), step))
         return ["|".join("".join(f"\\x{byte:02x}" for byte in needle) for needle in part) for part in parts]
 
     def are_in(self, contents: pa.Array) -> pa.BooleanArray:
         """Of each of some texts or byte strings, whether it has the bytes of a key, plain or as JSON escapes them."""
         contents = contents.cast(pa.large_binary())
-        found = (pc.match_substring_regex(contents, pattern=one).fill_null(False) for one in self._patterns)
-        return reduce(pc.or_, found, pa.repeat(pa.scalar(False), len(contents)))
+        long = (needle for needle in self._needles if len(needle) > _LONG_BYTES)
+        found = chain(
+            (pc.match_substring_regex(contents, pattern=one) for one in self._patterns),
+            (pc.match_substring(contents, pattern=one) for one in long),
+        )
+        is_found = reduce(pc.or_, found, pa.repeat(pa.scalar(False), len(contents)))
+        return is_found.fill_null(False)
 
     def hashes(self, salt: bytes) -> list[str]:
         """A salted hash of each key, which takes a noticeable time: few of all possible keys can be tried."""

@@ -100,6 +100,15 @@ def test_any_number_of_keys_is_looked_for(tmp_path: Path) -> None:
     assert [one["values"] for one in searched.found] == [2, 1]
 
 
+@pytest.mark.parametrize("size", [255, 256, 257, 100_000, 2_000_000])
+def test_a_long_key_is_found_and_costs_no_more_than_its_bytes(size: int) -> None:
+    key = b"k" * size
+    found = ErasedKeys(ServedKind.KEY_VALUE, (key, b"short-01")).are_in(
+        pa.array([b"a" + key + b"b", b"of short-01", key[1:], None])
+    )
+    assert found.to_pylist() == [True, True, False, False]
+
+
 def test_a_row_in_a_table_of_the_store_is_no_place_elsewhere(tmp_path: Path) -> None:
     for name in ("words", "words_history", "others"):
         (tmp_path / name).mkdir()
