@@ -109,9 +109,7 @@ class HistoryUpkeep:
 
     def forget_versions(self) -> int:
         """Removes every file that the newest version does not need; returns how many. Earlier versions are gone."""
-        if self._manifest is None or self._writer.table is None or has_only(self.path, self._writer.table):
-            return 0
-        return self._remove(0, [], whole=True)
+        return 0 if self._manifest is None else self._remove(0, [], whole=True)
 
     def _thin(self, kept_ms: int) -> None:
         """Drops the changes before a day that are not the newest of their key at its beginning, and deletions."""
@@ -175,6 +173,9 @@ class HistoryUpkeep:
         table = self._writer.table
         assert table is not None  # noqa: S101 (it has a manifest)
         try:
+            with reaching(self.path):
+                if whole and has_only(self.path, table):
+                    return 0
             with reaching(self.path), self.sealed.writing():
                 removed = table.vacuum(
                     retention_hours=retention_hours,

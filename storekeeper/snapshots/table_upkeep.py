@@ -131,10 +131,12 @@ def forget_versions(sealed: SealedTable) -> int:
     path, seal = sealed.path, sealed.current()
     if seal is None or seal.manifest is None:
         return 0
-    table, snapshot = open_table(path), seal.manifest.delta_version
-    if has_only(path, table, open_table(path, snapshot)):
-        return 0
+    snapshot = seal.manifest.delta_version
     try:
+        with reaching(path):
+            table = open_table(path)
+            if has_only(path, table, open_table(path, snapshot)):
+                return 0
         with reaching(path), sealed.writing():
             removed = table.vacuum(
                 retention_hours=0,

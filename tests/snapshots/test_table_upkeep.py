@@ -7,8 +7,16 @@ from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.apps.settings import SnapshotSettings
 from storekeeper.clock import DAY_MS, SystemClock
-from storekeeper.errors import SerializationError, SnapshotDamagedError
-from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, optimized, promised_versions
+from storekeeper.errors import SerializationError, SnapshotDamagedError, StorageError
+from storekeeper.snapshots import table_upkeep
+from storekeeper.snapshots.table_upkeep import (
+    HOUR_MS,
+    forget_versions,
+    keep_up,
+    kept_versions,
+    optimized,
+    promised_versions,
+)
 from tests.snapshot_tables import manifest_of, rows_in, rows_of, sealed_at, sealed_manifest, write_snapshot
 from tests.snapshots.played_log import PlayedLog, PlayedStore, batch_of
 
@@ -55,6 +63,16 @@ def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) 
     assert found is not None
     assert found.digests == newest.digests
     assert rows_in(tmp_path, found) == {b"a": b"1"}
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> bool:
+        raise OSError("input/output error")
+
+    snapshots(tmp_path, 2)
+    monkeypatch.setattr(table_upkeep, "has_only", away)
+    with pytest.raises(StorageError, match=r"can't be maintained \(input/output error\): check the table"):
+        forget_versions(sealed_at(tmp_path))
 
 
 def test_nothing_is_removed_from_a_table_that_something_else_wrote_to(tmp_path: Path) -> None:
