@@ -23,7 +23,7 @@ _MISDIRECTED = 421
 _UNKNOWN_CALLER = (401, 403)
 _TIMEOUT_S = 120.0
 _PATIENCE_S = 60.0
-"""Nodes take partitions over, and restore them, at any time, as a rule soon after their start."""
+"""How long they are waited for in all. They take partitions over, and restore them, mostly soon after their start."""
 _DEADLINE_MS = 10_000
 REPAIR_PATH = "/internal/repair/"
 """A node sets its replica aside for `POST <path><store>/<partition>`, signed with the cluster's secret."""
@@ -57,6 +57,7 @@ class NodeCopies:
         )
         self._credentials = credentials
         self._wait = wait
+        self._waited_s = 0.0
         self.notices: list[str] = []
 
     def __enter__(self) -> Self:
@@ -163,7 +164,6 @@ class NodeCopies:
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         """An answer of a node; None if it doesn't hold the partition. While that restores it is waited for a while."""
-        waited_s = 0.0
         while True:
             try:
                 return self._get(address, path)
@@ -171,16 +171,17 @@ class NodeCopies:
                 reply = Reply(error.response.status_code, error.response.headers, error.response.content)
                 if reply.status == _MISDIRECTED:
                     return None
-                if not reply.retry_after_s or waited_s >= _PATIENCE_S:
+                if not reply.retry_after_s or self._waited_s >= _PATIENCE_S:
                     remedy = ": name a token file that it knows" if reply.status in _UNKNOWN_CALLER else ""
-                    waited = f" within {waited_s:.0f} s" if waited_s else ""
+                    waited = f" within {self._waited_s:.0f} s" if reply.retry_after_s else ""
                     msg = f"node {name} doesn't show its rows{waited}: {reply.detail}{remedy}"
                     raise StoreUnavailableError(msg) from error
             except httpx2.HTTPError as error:
                 msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
                 raise StoreUnavailableError(msg) from error
-            self._wait(reply.retry_after_s)
-            waited_s += reply.retry_after_s
+            pause_s = min(reply.retry_after_s, _PATIENCE_S - self._waited_s)
+            self._wait(pause_s)
+            self._waited_s += pause_s
 
     def _get(self, address: str, path: str) -> Any:
         answer = self._http.get(f"{address}{path}", headers=self._credentials.headers())

@@ -267,6 +267,9 @@ def test_a_node_that_restores_its_rows_is_waited_for() -> None:
         node.asked_in_vain = 1 << 30
         with pytest.raises(StoreUnavailableError, match="its rows within 60 s: replica s/0 has not"):
             nodes.of_partition(members, "s", "s-log", 0)
+        with pytest.raises(StoreUnavailableError, match="within 60 s"):
+            nodes.of_partition(members, "s", "s-log", 0)
+    assert sum(waits) == 60, "in all, whatever the number of partitions"
 
 
 def test_a_node_that_does_not_answer_is_no_proof() -> None:
