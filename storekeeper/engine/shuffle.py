@@ -39,9 +39,15 @@ def shuffle_files_deleted(dataset: RDD[Any]) -> Iterator[None]:
     """
     try:
         yield
-    finally:
-        with suppress(Exception):  # py4j fails in many ways once the JVM is gone
-            dataset._jrdd.rdd().cleanShuffleDependencies(False)  # noqa: SLF001
+    except BaseException:
+        with suppress(Exception):  # the error of the block counts; perhaps the JVM is gone
+            _delete_files(dataset)
+        raise
+    _delete_files(dataset)
+
+
+def _delete_files(dataset: RDD[Any]) -> None:
+    dataset._jrdd.rdd().cleanShuffleDependencies(False)  # noqa: SLF001 (as `partitionBy` does)
 
 
 def _keyed(parcels: Iterable[bytes]) -> Iterator[bytes]:
