@@ -18,7 +18,7 @@ from storekeeper.snapshots.key_changes import fields_of, row_of
 
 _NUMBERS = ("DECIMAL", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT")
 _DIGITS = 76
-"""Of a sum: DuckDB's end at 38, and the sum of a column of so many digits has more."""
+"""Of a sum. DuckDB has at most 38, and the sum of a column with 38 needs more."""
 _BATCH_ROWS = 16_384
 
 
