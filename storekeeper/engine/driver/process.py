@@ -1,4 +1,4 @@
-"""A driver: the process that runs one app, or several as queries of one Spark session.
+"""A driver: the process that runs one app, or several on one Spark session.
 
 Apps that share a driver share one JVM. Lease, checkpoint, heartbeat and generations are each app's own. When one app
 fails, it is started again in the same driver, a few times; the others go on. If all have failed, or the JVM has, the
