@@ -129,12 +129,17 @@ class Broker:
         admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=30)
         self._await_leaders(name, partitions)
 
+    def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Sets settings of a topic, and leaves its others as they are."""
+        entries = [ConfigEntry(*item, incremental_operation=AlterConfigOpType.SET) for item in config.items()]
+        topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        admin = self.admin()  # it must live until the answer is there
+        admin.incremental_alter_configs([topic])[topic].result(timeout=30)
+
     def delete_records(self, name: str, partition: int, below: int) -> None:
         """Deletes the first records of a partition, also of a compacted topic, whose policy is changed for that."""
         admin = self.admin()
-        both = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
-        topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[both])
-        admin.incremental_alter_configs([topic])[topic].result(timeout=30)
+        self.configure_topic(name, {"cleanup.policy": "compact,delete"})
 
         def deleted() -> bool:
             [done] = admin.delete_records([TopicPartition(name, partition, below)]).values()
