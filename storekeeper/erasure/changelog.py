@@ -60,9 +60,7 @@ class ErasedLog(Protocol):
     def compact(self, places: list[Place], changing: Callable[[Mapping[str, str | None] | None], None]) -> None:
         """Has the cleaner remove what it may, and waits for that for a limited time.
 
-        Args:
-            places: the records.
-            changing: keeps the topic's own configuration while it is changed, None once it is as before.
+        `changing` keeps the topic's own configuration while it is changed, None once it is as before.
         """
         ...
 

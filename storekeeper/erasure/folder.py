@@ -127,12 +127,7 @@ class Noted:
 
 
 class ErasureFolder:
-    """The erasures of one store, as files.
-
-    Args:
-        path: the folder.
-        store: the store's name, for messages.
-    """
+    """The erasures of one store, as files."""
 
     def __init__(self, path: Location, store: str) -> None:
         self._path = path

@@ -24,11 +24,9 @@ from storekeeper.topology.slots import assigned
 
 
 def declared_stores(partitions: Mapping[str, int] | None = None) -> list[DeclaredStore]:
-    """Every store of every app.
+    """Every store of every app; `partitions` has a store's new number where it changes.
 
-    Args:
-        partitions: the new number of a store's partitions, where it changes. It applies to all stores of the app:
-            a generation has one number.
+    It applies to all stores of the app: a generation has one number.
 
     Raises:
         ConfigurationError: two stores of one app get different numbers, or a store's topic fixes its number.
