@@ -6,10 +6,12 @@ No files, network, extensions or settings; bounded memory, and queries spill not
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -55,16 +57,25 @@ class QueryResult:
 
 
 @contextmanager
-def opened(memory: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with an empty database in memory. Times without a zone are shown in UTC.
-
-    Args:
-        memory: the most memory that it takes, if not that of SQL.
-    """
-    limit = {} if memory is None else {"memory_limit": memory}
-    with duckdb.connect(":memory:", config=_CLOSED_AT_OPENING | limit) as connection:
+def opened() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with an empty database in memory. Times without a zone are shown in UTC."""
+    with duckdb.connect(":memory:", config=_CLOSED_AT_OPENING) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         yield connection
+
+
+def shared(memory: str = _MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
+    """A connection for statements of ours, which make nothing in the database: all those of a process share it."""
+    return _database(memory, os.getpid()).cursor()
+
+
+@cache
+def _database(memory: str, _process: int) -> duckdb.DuckDBPyConnection:
+    """To make one takes longer than to read a key. A fork lacks the threads of this one, and makes its own."""
+    database = duckdb.connect(":memory:", config=_CLOSED_AT_OPENING | {"memory_limit": memory})
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    close_off(database)
+    return database
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import Coverage, changes_until, fold_sql, iso_ms
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import commits, open_table
-from storekeeper.snapshots.duck import opened, run
+from storekeeper.snapshots.duck import run, shared
 from storekeeper.snapshots.history import HistoryManifest, history_of, newest_history
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
@@ -91,7 +91,7 @@ class StoreHistory:
             InvalidArgumentError: it would take more; the message names the command for that.
             StorageError: a file can't be read.
         """
-        with opened(None if most is None else _BOUNDED_MEMORY) as connection:
+        with shared() if most is None else shared(_BOUNDED_MEMORY) as connection:
             if most is not None:
                 self._check_few(connection, at_ms, predicates, most)
             needed = dict.fromkeys([*_FOLDED, *columns])

@@ -12,7 +12,7 @@ from typing import Any
 from storekeeper.serdes.keys.row_keys import LAYOUTS
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.snapshots.as_of import changes_between_keys, quoted, rows_of_key, value_columns
-from storekeeper.snapshots.duck import opened, run
+from storekeeper.snapshots.duck import run, shared
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -64,7 +64,7 @@ def changes_of_key(
     """
     columns = value_columns(history.columns)
     to_ms = min(to_ms, history.coverage.to_ms)
-    with opened() as connection:
+    with shared() as connection:
         connection.register("changes", history.changes(changes_between_keys(*rows_of_key(history.kind, key))))
         shown = ", ".join([*_PLACE, *map(quoted, columns)])
         found = [f"SELECT {shown} FROM changes"]  # noqa: S608 (names are quoted, numbers are ours)
