@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
-import orjson
+import msgspec
 import structlog
 from confluent_kafka import Message, Producer
 
@@ -27,16 +27,14 @@ from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaS
 
 _PURPOSE = "heartbeat"
 _LONGEST_BYTES = 1 << 20
-_MOST_REPLICAS = 100_000
 
 
 class HeartbeatError(InvalidArgumentError):
     """A record is not a heartbeat of this cluster. It is ignored and counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaReport:
-    """One replica as its node sees it.
+class ReplicaReport(msgspec.Struct, frozen=True, array_like=True):
+    """One replica as its node sees it. There are many in a heartbeat, so each is an array there.
 
     Attributes:
         replica: which.
@@ -98,7 +96,7 @@ class Heartbeat:
     sent_at_ms: int
     leaving: bool = False
     settling: bool = False
-    replicas: Sequence[ReplicaReport] = ()
+    replicas: tuple[ReplicaReport, ...] = ()
     topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -108,33 +106,7 @@ class Heartbeat:
 
     def encode(self) -> bytes:
         """The record's value."""
-        return orjson.dumps(
-            {
-                "name": self.name,
-                "address": self.address,
-                "rack": self.rack,
-                "incarnation": self.incarnation,
-                "sequence": self.sequence,
-                "sent_at_ms": self.sent_at_ms,
-                "leaving": self.leaving,
-                "settling": self.settling,
-                "replicas": [
-                    [
-                        report.replica.store,
-                        report.replica.partition,
-                        report.role,
-                        report.state,
-                        report.serving,
-                        report.offset,
-                        report.offset_lag,
-                        report.staleness_ms,
-                        report.rows_to,
-                    ]
-                    for report in self.replicas
-                ],
-                "topics": self.topics,
-            }
-        )
+        return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -146,36 +118,13 @@ class Heartbeat:
         if len(value) > _LONGEST_BYTES:
             raise HeartbeatError("a heartbeat is longer than 1 MiB")
         try:
-            fields = orjson.loads(value)
-            beat = cls(
-                name=checked_name(fields["name"]),
-                address=str(fields["address"]),
-                rack=str(fields["rack"]),
-                incarnation=int(fields["incarnation"]),
-                sequence=int(fields["sequence"]),
-                sent_at_ms=int(fields["sent_at_ms"]),
-                leaving=bool(fields["leaving"]),
-                settling=bool(fields["settling"]),
-                replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
-                topics={str(topic): str(topic_id) for topic, topic_id in fields["topics"].items()},
-            )
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError, InvalidNameError) as error:
+            beat = msgspec.json.decode(value, type=cls)
+            checked_name(beat.name)
+            for report in beat.replicas:
+                checked_variant(report.replica.store)
+        except (msgspec.MsgspecError, UnicodeDecodeError, InvalidNameError) as error:
             raise HeartbeatError(f"a record among the heartbeats can't be read: {type(error).__name__}") from error
         return beat
-
-
-def _report(entry: Any) -> ReplicaReport:
-    store, partition, role, state, serving, offset, offset_lag, staleness_ms, rows_to = entry
-    return ReplicaReport(
-        ReplicaId(checked_variant(store), int(partition)),
-        ReplicaRole(role),
-        ReplicaState(state),
-        bool(serving),
-        None if offset is None else int(offset),
-        None if offset_lag is None else int(offset_lag),
-        None if staleness_ms is None else int(staleness_ms),
-        None if rows_to is None else int(rows_to),
-    )
 
 
 def signed(secret: bytes, value: bytes) -> bytes:

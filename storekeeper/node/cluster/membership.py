@@ -172,7 +172,7 @@ class Membership:
             sent_at_ms=self._clock.now_ms(),
             leaving=leaving,
             settling=self._clock.monotonic_s() < self._settled_at_s,
-            replicas=() if leaving else self._reports(),
+            replicas=() if leaving else tuple(self._reports()),
             topics=self._topics(),
         )
         value = heartbeat.encode()

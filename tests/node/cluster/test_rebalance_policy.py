@@ -77,7 +77,7 @@ class FakeNode:
 
     def beat(self) -> None:
         self._sequence += 1
-        replicas = [report(self.state, serving=self.serving)]
+        replicas = (report(self.state, serving=self.serving),)
         self.log.append(Heartbeat(self.name, "http://x", "", self.incarnation, self._sequence, 0, replicas=replicas))
 
     def hear(self, count: int) -> None:
