@@ -69,10 +69,13 @@ APART := integration spark ops quality state
 IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py contrib/*/tests/)
 TESTS := $(APART:%=test-%) test-rest
 PARTS := $(TESTS) test-types test-lint
+# Where the environment keeps Python from writing bytecode, each of the hundreds of processes would compile its modules.
+COMPILED := storekeeper storekeeper_provider spark_apps state quality harness
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
 test: setup ## lint, types and all tests that take no long time
+	@$(BIN)/python -m compileall -q -j 2 $(COMPILED)
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
