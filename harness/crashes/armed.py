@@ -21,7 +21,7 @@ LIFE = "STOREKEEPER_CRASH_LIFE"
 """In the environment of all processes of one life: those of an earlier one take nothing."""
 
 FOLDER = "STOREKEEPER_CRASH_FOLDER"
-_WORKERS = "storekeeper.engine.worker_daemon"
+_WORKERS = {"storekeeper.engine.worker_daemon", "storekeeper.engine.worker_daemon_of_tables"}
 _DRIVERS = "harness.crashes"
 
 
@@ -112,7 +112,7 @@ def kill_from_inside(victim: Victim, broker_pid: int) -> None:
         os.kill(broker_pid, signal.SIGKILL)
         return
     here = psutil.Process()
-    is_worker = _WORKERS in here.cmdline()
+    is_worker = not _WORKERS.isdisjoint(here.cmdline())
     if victim != Victim.WORKER:
         jvm = _jvm_above(here) if is_worker else _jvm_below(here)
         driver = jvm.parent() if is_worker else here

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 _SEED = 0x9747B28C
 _M = np.uint32(0x5BD1E995)
@@ -20,9 +19,8 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int3
     if partitions == 1 or not keys:
         return np.zeros(len(keys), np.int32)
     numbers = np.empty(len(keys), np.int32)
-    _, offsets, data = pa.array(keys, pa.large_binary()).buffers()
-    ends = np.frombuffer(offsets, np.int64)[: len(keys) + 1]
-    lengths, text = np.diff(ends), np.frombuffer(data or b"", np.uint8)
+    lengths, text = np.fromiter(map(len, keys), np.int64, len(keys)), np.frombuffer(b"".join(keys), np.uint8)
+    ends = np.concatenate(([0], np.cumsum(lengths)))
     for length in np.flatnonzero(np.bincount(lengths)):
         places = np.flatnonzero(lengths == length)
         rows = text[ends[places][:, None] + np.arange(length)]

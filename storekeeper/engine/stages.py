@@ -14,8 +14,7 @@ from storekeeper.collector import collector_off
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
 from storekeeper.engine.origins import Origins
-from storekeeper.engine.parcels import outcome_parcel, parcels_of, rows_in, stage_of
-from storekeeper.engine.rows import records_of
+from storekeeper.engine.parcels import outcome_parcel, records_in, stage_of
 from storekeeper.engine.runtime.sink_metrics import encode_outcome
 from storekeeper.engine.source_records import SourceRecords
 from storekeeper.engine.task_run import TaskRun
@@ -39,7 +38,7 @@ def run_sources(numbers: Iterable[int], *, work: BatchWork) -> Iterator[bytes]:
 
 @task_errors
 def run_gathered(parcels: Iterable[bytes], *, work: BatchWork, stage: int) -> Iterator[bytes]:
-    """A later stage: runs one task on the rows in its parcels and its own topics.
+    """A later stage: runs one task on the records in its parcels and its own topics.
 
     Outcomes and parcels for later stages pass through.
     """
@@ -49,10 +48,10 @@ def run_gathered(parcels: Iterable[bytes], *, work: BatchWork, stage: int) -> It
         if stage_of(parcel) != stage:
             yield parcel
             continue
-        rows = rows_in(parcel)
-        origins.keep_rows(rows)
         with collector_off():
-            records += records_of(rows)
+            shuffled = records_in(parcel)
+            origins.keep_shuffled(shuffled)
+            records += shuffled.records()
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = _app(work.app).layout.tasks(stage)[context.partitionId()]
@@ -64,14 +63,11 @@ def _run(
     work: BatchWork, sub: SubTopology, partition: int, gathered: list[RecordFields], origins: Origins
 ) -> Iterator[bytes]:
     app, kafka = _app(work.app), work.app.writer.kafka
-    layout = app.layout
     read = [SourceRecords(kafka, topic, partition, *ends) for topic, ends in work.ranges(sub, partition).items()]
     with collector_off():
-        records = Ordered(_runs(read, gathered, layout.topics_to_create, origins), sub)
-        outcome, forwarded = TaskRun(work, layout, sub, partition, origins, app.global_tables)(records)
-        for topic, batches in forwarded.items():
-            stage = layout.stages[layout.shuffles[topic].number]
-            yield from chain.from_iterable(parcels_of(stage, rows) for rows in batches)
+        records = Ordered(_runs(read, gathered, app.layout.topics_to_create, origins), sub)
+        outcome, forwarded = TaskRun(work, app.layout, sub, partition, origins, app.global_tables)(records)
+        yield from chain.from_iterable(forwarded.values())
         rows = sum(of_topic.rows for of_topic in read)
         yield outcome_parcel(encode_outcome(msgspec.structs.replace(outcome, rows=rows)))
 

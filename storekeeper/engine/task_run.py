@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import structlog
 
 from storekeeper.apps.errors import LostChangelogError, MisplacedKeyError
@@ -23,9 +22,9 @@ from storekeeper.engine.global_tables import GlobalTableCopy
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
 from storekeeper.engine.origins import Origins
+from storekeeper.engine.parcels import parcels_of, passed
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
-from storekeeper.engine.rows import forwarded_rows, passed
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.store_backends import TaskBackend, task_backend
 from storekeeper.engine.task_input import check_input_complete
@@ -47,8 +46,8 @@ from storekeeper.topology.topology_store import TopologyStore
 
 _Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]
 
-Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
-"""The rows that go to shuffles, by the topic that each stands for."""
+Forwarded = Mapping[str, Sequence[bytes]]
+"""The parcels that go to shuffles, by the topic that each stands for."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,7 +75,7 @@ class TaskRun:
     clock: Clock = field(default_factory=SystemClock)
 
     def __call__(self, records: Ordered) -> tuple[Written, Forwarded]:
-        """Runs the task; returns what it wrote, and the rows that go to shuffles.
+        """Runs the task; returns what it wrote, and the parcels that go to shuffles.
 
         Args:
             records: all of the task's records in this batch.
@@ -137,7 +136,7 @@ class TaskRun:
         letters = [letter.located(self.origins.of) for letter in batch.dead_letters]
         self._write_dead_letters(letters, transaction)
         check_input_complete()
-        forwarded = self._rows_of(collected)
+        forwarded = self._parcels_of(collected)
         transaction.commit(
             batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters), stores.ends(changes)
         )
@@ -202,18 +201,18 @@ class TaskRun:
         folder = app.store_dir(self.sub, self.partition) / spec.name
         return task_backend(spec, folder, app.settings, app.app, self.partition)
 
-    def _rows_of(self, outputs: Outputs) -> Forwarded:
-        """The rows of records that go to shuffles."""
+    def _parcels_of(self, outputs: Outputs) -> Forwarded:
+        """The parcels of records that go to shuffles."""
         forwarded = {}
         internal = self.layout.topics_to_create
         [topic, *others] = (source.topic for source in self.sub.sources)
         of_one_partition = topic in self.layout.topics and topic not in internal and not others
         for topic, written in outputs.items():
             sub = self.layout.shuffles[topic]
-            count = self.layout.plan.tasks(sub)
+            count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
             tasks = self.layout.place(sub, 0) + partitions_of([output[0] or b"" for output in written], count)
             origins = self.origins.numbers(written, of_one_partition=of_one_partition)
-            forwarded[topic] = list(forwarded_rows(tasks, self.partition, topic, written, origins=origins))
+            forwarded[topic] = list(parcels_of(stage, tasks, self.partition, topic, written, origins=origins))
         return forwarded
 
     def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Moved]]) -> None:
@@ -283,7 +282,7 @@ class TaskRun:
                     again,
                     Ordered.without,
                 )
-        forwarded = self._rows_of(outputs)
+        forwarded = self._parcels_of(outputs)
         transaction.check_replay(_passed(forwarded))
         return forwarded
 
@@ -298,7 +297,7 @@ class TaskRun:
 
 
 def _passed(forwarded: Forwarded) -> dict[str, Passed]:
-    return {topic: passed(rows) for topic, rows in forwarded.items()}
+    return {topic: passed(parcels) for topic, parcels in forwarded.items()}
 
 
 class _LocalStores:

@@ -138,9 +138,16 @@ def test_commands_ask_the_nodes_that_the_platform_was_started_with(run: Run, tmp
 @pytest.mark.spark
 def test_workers_have_the_code_of_when_the_app_began(run: Run) -> None:
     names = {"spark_apps.page_views", "storekeeper.engine.stages", "storekeeper.engine.table_sink.stream"}
-    loaded = f"import sys, storekeeper.engine.worker_daemon; print(*({names} & sys.modules.keys()))"
+    loaded = f"import sys, storekeeper.engine.worker_daemon_of_tables; print(*({names} & sys.modules.keys()))"
     done = run("-c", loaded, apps="spark_apps.page_views:PAGE_VIEWS")
     assert set(done.stdout.split()) == names, done.stderr
+
+
+@pytest.mark.spark
+def test_workers_of_a_topology_load_no_arrow(run: Run) -> None:
+    loaded = "import sys, storekeeper.engine.worker_daemon; print(*({'pyarrow', 'pandas'} & sys.modules.keys()))"
+    done = run("-c", loaded, apps="spark_apps.page_views:PAGE_VIEWS")
+    assert done.stdout.split() == [], done.stderr
 
 
 def test_an_installed_one_needs_no_folder(run: Run, tmp_path: Path) -> None:

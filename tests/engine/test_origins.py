@@ -6,11 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from storekeeper.engine.origins import UNKNOWN, Origins
-from storekeeper.engine.rows import forwarded_rows
+from storekeeper.engine.parcels import ShuffledRecords, parcels_of, records_in
 from storekeeper.topology import ProcessorContext, Store, StreamsBuilder, TopologyTestDriver, tumbling
 from storekeeper.topology.record_order import UPSTREAM
 from storekeeper.topology.records import Moved, Place
@@ -18,24 +17,26 @@ from storekeeper.topology.records import Moved, Place
 SOURCE = {"b": {0: (0, 10), 3: (0, 1 << 40)}, "a": {1: (5, 6)}}
 
 
-def rows_of(origins: Origins, places: list[Place], *, of_one_partition: bool) -> pa.RecordBatch:
+def shuffled(origins: Origins, places: list[Place], *, of_one_partition: bool) -> ShuffledRecords:
     outputs: list[Moved] = [(b"k", b"v", 5, (), *place) for place in places]
     numbers = origins.numbers(outputs, of_one_partition=of_one_partition)
-    [rows] = forwarded_rows([0] * len(outputs), 7, "moved", outputs, origins=numbers)
-    return rows
+    [parcel] = parcels_of(1, np.zeros(len(outputs), np.int32), 7, "moved", outputs, origins=numbers)
+    return records_in(parcel)
 
 
-def test_rows_of_a_shuffle_carry_the_places_of_their_sources() -> None:
+def test_records_of_a_shuffle_carry_the_places_of_their_sources() -> None:
     for places, alone in (
         ([("b", 3, 0), ("b", 3, (1 << 40) + 1)], True),
         ([("b", 3, 9), ("a", 1, 5), ("b", 0, 1)], False),
     ):
         behind = Origins(SOURCE)
-        behind.keep_rows(rows_of(Origins(SOURCE), places, of_one_partition=alone))
+        behind.keep_shuffled(shuffled(Origins(SOURCE), places, of_one_partition=alone))
         assert [behind.of(("moved", 7, index)) for index in range(len(places))] == places
         assert behind.of(("b", 0, 4)) == ("b", 0, 4)
         again = Origins(SOURCE)
-        again.keep_rows(rows_of(behind, [("moved", 7, index) for index in range(len(places))], of_one_partition=False))
+        again.keep_shuffled(
+            shuffled(behind, [("moved", 7, index) for index in range(len(places))], of_one_partition=False)
+        )
         assert [again.of(("moved", 7, index)) for index in range(len(places))] == places
 
 
@@ -43,10 +44,10 @@ def test_what_is_not_known_keeps_its_own_place() -> None:
     origins = Origins(SOURCE)
     for place in (("", 0, -1), ("c", 0, 1), ("b", 0, 1 << 44)):
         for alone in (True, False):
-            rows = rows_of(origins, [place], of_one_partition=alone)
-            assert rows.column("origin").to_pylist() == [UNKNOWN]
+            records = shuffled(origins, [place], of_one_partition=alone)
+            assert records.origins == [UNKNOWN]
             behind = Origins(SOURCE)
-            behind.keep_rows(rows)
+            behind.keep_shuffled(records)
             assert behind.of(("moved", 7, 0)) == ("moved", 7, 0)
     assert np.array([UNKNOWN], np.int64)[0] < 0
 

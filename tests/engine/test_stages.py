@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine import stages
 from storekeeper.engine.origins import Origins
 from storekeeper.engine.parcels import parcels_of, place_of, stage_of
-from storekeeper.engine.rows import forwarded_rows
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.task_run import Forwarded, TaskRun
 from storekeeper.engine.work import BatchWork
@@ -110,7 +108,7 @@ class Played:
             for topic, found in outputs.items():
                 self.written.setdefault(topic, []).extend(found)
             shuffled = {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
-            return Written(), TaskRun(self.work, self.layout, sub, partition, origins)._rows_of(shuffled)
+            return Written(), TaskRun(self.work, self.layout, sub, partition, origins)._parcels_of(shuffled)
 
         return process
 
@@ -202,8 +200,8 @@ def test_the_engine_takes_records_in_the_order_of_the_test_driver_in_thousands_o
         compared(playing(patch, seed), batches)
 
 
-def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterable[pa.RecordBatch]) -> list[RecordFields]:
-    """The records that the first task behind the shuffle gets from rows."""
+def gathered(monkeypatch: pytest.MonkeyPatch, parcels: Iterable[bytes]) -> list[RecordFields]:
+    """The records that the first task behind the shuffle gets from parcels."""
     engine, found = playing(monkeypatch, 0), list[RecordFields]()
 
     def process(parts: Any) -> tuple[Written, Forwarded]:
@@ -213,32 +211,33 @@ def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterable[pa.RecordBatch]) ->
     monkeypatch.setattr(stages, "TaskRun", lambda *_: process)
     [(sub, _), *_] = engine.layout.tasks(STAGE)
     assert any(source.topic in engine.layout.shuffles for source in sub.sources)
-    parcels = (parcel for batch in rows for parcel in parcels_of(STAGE, batch))
     list(stages.run_gathered(parcels, work=NOTHING, stage=STAGE))
     return found
 
 
-def test_rows_of_a_shuffle_come_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def parcels_to(stage: int, outputs: list[Moved], most_bytes: int) -> list[bytes]:
+    """Parcels of records for the first task of a stage."""
+    tasks: Any = np.zeros(len(outputs), np.int32)
+    topic = "app-both-repartition"
+    return list(parcels_of(stage, tasks, 1, topic, outputs, origins=range(len(outputs)), most_bytes=most_bytes))
+
+
+def test_records_of_a_shuffle_come_in_bounded_parcels(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[Moved] = [(b"k", b"%03d" % number, number, (), "a", 0, number) for number in range(100)]
-    numbers = np.arange(100)
-    rows = list(forwarded_rows([0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
-    assert len(rows) > 10
-    assert max(batch["value"].nbytes for batch in rows) <= 100
-    assert [record[2:4] for record in gathered(monkeypatch, rows)] == [(number, number) for number in range(100)]
+    parcels = parcels_to(STAGE, outputs, 100)
+    assert len(parcels) == 4
+    assert [record[2:4] for record in gathered(monkeypatch, parcels)] == [(number, number) for number in range(100)]
 
 
-def test_one_large_record_is_a_batch_of_its_own() -> None:
+def test_one_large_record_is_a_parcel_of_its_own() -> None:
     outputs: list[Moved] = [(b"k", b"x" * size, 0, (), "a", 0, 0) for size in (1, 500, 1)]
-    rows = forwarded_rows([0] * 3, 1, "app-both-repartition", outputs, origins=np.zeros(3, int), most_bytes=100)
-    assert [(batch["offset"].to_pylist(), batch["value"].nbytes > 100) for batch in rows] == [
-        ([0], False), ([1], True), ([2], False),
-    ]  # fmt: skip
+    parcels = parcels_to(2, outputs, 100)
+    assert [len(parcel) > 500 for parcel in parcels] == [False, True, False]
 
 
 @pytest.mark.long("test_stages.py with small limits")
-def test_a_task_takes_more_values_than_one_column_of_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_takes_more_values_than_two_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     mib = 64
-    output: Moved = (b"k", bytes(mib << 20), 0, (), "a", 0, 0)
-    [batch] = forwarded_rows([0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
+    [parcel] = parcels_to(STAGE, [(b"k", bytes(mib << 20), 0, (), "a", 0, 0)], 1)
     number = (2 << 30) // (mib << 20) + 2
-    assert len(gathered(monkeypatch, (batch for _ in range(number)))) == number
+    assert len(gathered(monkeypatch, (parcel for _ in range(number)))) == number

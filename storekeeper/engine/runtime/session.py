@@ -25,6 +25,7 @@ from storekeeper.apps.spark_properties import (
     has_own_log_levels,
     site_properties,
 )
+from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
 from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import Lease, jobs_held
@@ -113,14 +114,26 @@ ARCHIVE = "spark-classes.jsa"
 ARROW_BATCH_ROWS = 20_000
 ARROW_BATCH_BYTES = 64 << 20
 """The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
+_DAEMON = "storekeeper.engine.worker_daemon"
+_DAEMON_OF_TABLES = "storekeeper.engine.worker_daemon_of_tables"
 _JVM_END_S = 15.0
 _LOG_LEVELS = Path(__file__).with_name("log4j2.properties")
 _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
 
 
-def start_session(name: str, settings: AppSettings) -> SparkSession:
+def start_app_session(name: str, spec: AppSpec, settings: AppSettings) -> SparkSession:
+    """Starts a JVM and a session for one app: see `start_session`. Workers of a topology load no Arrow or pandas."""
+    return start_session(name, settings, _DAEMON_OF_TABLES if spec.describe is None else _DAEMON)
+
+
+def start_session(name: str, settings: AppSettings, daemon: str = _DAEMON_OF_TABLES) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+
+    Args:
+        name: of the app or job.
+        settings: its settings.
+        daemon: the module of the process that Spark forks workers from.
 
     Raises:
         ConfigurationError: the jars are not there; Spark's own folder can't be used (`site_properties`); or
@@ -135,7 +148,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     site = site_properties()
-    own = _own_options(settings, scratch, jars)
+    own = {**_own_options(settings, scratch, jars), "spark.python.daemon.module": daemon}
     given = {**site, **settings.spark}
     if JAVA_OPTIONS not in given:
         own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
@@ -224,7 +237,6 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.python.daemon.module": "storekeeper.engine.worker_daemon",
         # Otherwise each function on a column asks the JVM eight times, only to note the line that called it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -44,6 +44,9 @@ class Sessions:
         self.started[name] = settings
         return SESSION
 
+    def start_for_app(self, name: str, _: object, settings: AppSettings) -> object:
+        return self.start(name, settings)
+
     def stop(self, stopped: object) -> None:
         assert stopped is SESSION
         self.stopped += 1
@@ -53,8 +56,10 @@ class Sessions:
 def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     """In place of Spark's."""
     found = Sessions()
+    monkeypatch.setattr(session, "start_session", found.start)
+    for module in (runner, run_module):
+        monkeypatch.setattr(module, "start_app_session", found.start_for_app)
     for module in (session, runner, run_module):
-        monkeypatch.setattr(module, "start_session", found.start)
         monkeypatch.setattr(module, "stop_session", found.stop)
         monkeypatch.setattr(module, "jvm_pid", lambda _: None)
     return found
