@@ -44,7 +44,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         "storekeeper.apps.registry",
         "storekeeper.engine.runtime.heartbeat",
         "storekeeper.apps.settings",
-        "storekeeper.cli.stream_apps",
+        "storekeeper.cli.run",
     ],
 )
 def test_whoever_only_watches_apps_loads_no_spark(module: str) -> None:

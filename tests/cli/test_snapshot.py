@@ -9,7 +9,7 @@ import pytest
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
-from storekeeper.cli import stream_apps
+from storekeeper.cli import snapshot
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.journal import JournalFile
 from storekeeper.snapshots import job
@@ -24,14 +24,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         text=True,
         check=False,
     )
-
-
-def test_an_unknown_app_is_one_sentence() -> None:
-    done = run("run", "nope")
-    assert done.returncode == 78
-    assert done.stdout == ""
-    assert "there is no app 'nope': choose one of pos, hadoop_export" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_setting_is_named() -> None:
@@ -62,7 +54,7 @@ def test_a_snapshot_knows_since_when_its_generation_is_live(tmp_path: Path, monk
     JournalFile(tmp_path, "pos").write(journal := handed_over())
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
     monkeypatch.setattr(job, "take_snapshots", noted)
-    monkeypatch.setattr(stream_apps, "begin_job", lambda: None)  # it is for a process of its own
+    monkeypatch.setattr(snapshot, "begin_job", lambda: None)  # it is for a process of its own
     with pytest.raises(ConfigurationError, match="noted"):
-        stream_apps.create(["rewards"])
+        snapshot.create(["rewards"])
     assert asked == [("pos-rewards-changelog-g2", 2, journal.generation(2).live_from)]
