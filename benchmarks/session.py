@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.results import Measure, write_results
 from storekeeper.apps.settings import AppSettings
-from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_session
+from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_spark
 
 PEER = "without the archive"
 _MEASURES = {
@@ -37,7 +37,7 @@ def small_job(jars_dir: Path, folder: Path) -> dict[str, float]:
         spark.range(1000).selectExpr("id % 7 AS key", "id AS value").write.format("delta").save(table)
         assert spark.read.format("delta").load(table).groupBy("key").count().count() == 7
     finally:
-        stop_session(spark)
+        stop_spark(spark.sparkContext)
     return {"start_s": start_s, "job_s": time.monotonic() - began_s}
 
 

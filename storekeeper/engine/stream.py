@@ -128,7 +128,7 @@ class Batches:
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
         numbers = range(len(work.first_tasks(self._layout)))
-        spread = context.spark.sparkContext.parallelize(numbers, max(1, len(numbers)))
+        spread = context.spark.parallelize(numbers, max(1, len(numbers)))
         parcels = spread.mapPartitions(partial(run_sources, work=work))
         for stage in range(1, last_stage + 1):
             gathered = shuffled(parcels, len(self._layout.tasks(stage)))

@@ -26,7 +26,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import offsets_of
-from storekeeper.engine.runtime.session import jvm_pid, start_app_session, stop_session
+from storekeeper.engine.runtime.session import jvm_pid, start_for_app, stop_spark
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, spec_of
@@ -35,7 +35,7 @@ from storekeeper.generations.journal import Generation, Journal, JournalFile
 from storekeeper.snapshots.seed_tables import SeedTables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 POLL_S = 0.2
 
@@ -76,8 +76,8 @@ class GenerationRun:
     stop: threading.Event
     role: Role
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
-    shared: SparkSession | None = None
-    _spark: SparkSession | None = field(default=None, init=False)
+    shared: SparkContext | None = None
+    _spark: SparkContext | None = field(default=None, init=False)
     _first: Heartbeat = field(init=False)
     _unwritten: Journal | None = field(default=None, init=False)
 
@@ -95,7 +95,7 @@ class GenerationRun:
                     self._follow(lease, heartbeats)
                 finally:
                     if self._spark is not None and self.shared is None:
-                        stop_session(self._spark)
+                        stop_spark(self._spark)
 
     def _follow(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
         while not self.stop.is_set():
@@ -147,7 +147,7 @@ class GenerationRun:
             if not desired.fulfilled(checkpoint):
                 self._term(desired, self._session(process_lease), lease, heartbeats)
 
-    def _term(self, desired: DesiredState, spark: SparkSession, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+    def _term(self, desired: DesiredState, spark: SparkContext, lease: Lease, heartbeats: HeartbeatWriter) -> None:
         """Runs one query, from one change of the desired state to the next, on a session that outlives it."""
         checkpoint = self._checkpoint(desired.generation)
         planned_before = checkpoint.last_planned_batch()
@@ -194,9 +194,9 @@ class GenerationRun:
             ended.set()
             thread.join()
 
-    def _session(self, lease: Lease) -> SparkSession:
+    def _session(self, lease: Lease) -> SparkContext:
         if self._spark is None:
-            self._spark = self.shared or start_app_session(self.role.program(self.spec.name), self.spec, self.settings)
+            self._spark = self.shared or start_for_app(self.role.program(self.spec.name), self.spec, self.settings)
             lease.record_jvm(jvm_pid(self._spark))
         return self._spark
 
@@ -234,7 +234,7 @@ def run_of(  # noqa: PLR0917 (`RunOf`, and the role)
     settings: AppSettings,
     clock: Clock,
     stop: threading.Event,
-    shared: SparkSession | None = None,
+    shared: SparkContext | None = None,
     role: Role = Role.LIVE,
 ) -> GenerationRun | AppRun:
     """An app's run: of the generation of a role, as the journal says; or of the live one that a setting fixes."""

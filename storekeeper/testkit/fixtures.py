@@ -58,12 +58,12 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
 
     A process has one session at a time: a test that starts another one must do that in a process of its own.
     """
-    from storekeeper.engine.runtime.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
+    from storekeeper.engine.runtime.session import start_session, stop_spark  # noqa: PLC0415 (loads Spark)
 
     settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"))
     session = start_session("testkit", settings.with_spark({**_SMALL, **settings.spark}))
     yield session
-    stop_session(session)
+    stop_spark(session.sparkContext)
 
 
 @pytest.fixture(params=_ENGINES)

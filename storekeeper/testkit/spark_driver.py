@@ -64,7 +64,7 @@ class SparkDriver(TopologyTestDriver):
         self._describe = spec.describe
         self._settings = settings
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(spec.name))
-        self._context = StreamContext(spec, spark, settings, checkpoint)
+        self._context = StreamContext(spec, spark.sparkContext, settings, checkpoint)
         self._admin = new_admin(settings.kafka)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)

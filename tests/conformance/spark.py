@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.broker import start_broker
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
-from storekeeper.engine.runtime.session import start_session, stop_session
+from storekeeper.engine.runtime.session import start_session, stop_spark
 from storekeeper.testkit.spark_driver import SparkDriver
 from tests.conformance.adapter import UnsupportedCaseError
 from tests.conformance.case import Case, plain
@@ -72,7 +72,7 @@ def spark_and_broker() -> Iterator[Callable[[dict[str, Any]], None]]:
         broker = start_broker(folder / "broker")
         started.callback(broker.stop)
         spark = start_session("conformance", AppSettings(run_dir=folder))
-        started.callback(stop_session, spark)
+        started.callback(stop_spark, spark.sparkContext)
         yield lambda case: run_on_spark(case, spark, broker.bootstrap, folder)
 
 

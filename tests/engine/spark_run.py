@@ -56,7 +56,7 @@ class SparkRun:
         )
         spec = topology_app(app, describe, title=app)
         self.checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(app))
-        self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
+        self.context = StreamContext(spec, spark.sparkContext, self.settings, self.checkpoint)
         self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:

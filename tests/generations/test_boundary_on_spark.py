@@ -40,7 +40,7 @@ def run(spark: SparkSession, broker: Broker, path: Path, seen: dict[int, int], *
         seen[batch_id] = checkpoint.end_position(batch_id).offsets[TOPIC][0]
 
     planner = Planner(Topics(broker.kafka), [TopicGroup((TOPIC,), meet=False)], most=30)
-    query = BatchQuery(spark, "boundary", planner, process, checkpoint, 0.05).start()
+    query = BatchQuery(spark.sparkContext, "boundary", planner, process, checkpoint, 0.05).start()
     try:
         eventually(lambda: not query.is_active or len(seen) >= batches, 90, f"{batches} batches")
         if dies_in >= 0:

@@ -96,7 +96,7 @@ class Shop:
         generation = self.live()
         settings, spec = self.run.settings.in_generation(generation.number), spec_of(self.spec, generation)
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(APP))
-        context = StreamContext(spec, self._spark, settings, checkpoint, generation=generation)
+        context = StreamContext(spec, self._spark.sparkContext, settings, checkpoint, generation=generation)
         assert spec.describe is not None
         run_query(open_topology_stream(context, spec.describe).query(context).start(), context)
         # As its next start claims the checkpoint.

@@ -151,7 +151,7 @@ class Shop:
         settings = self.run.settings.in_generation(generation.number)
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(self.spec.name))
         spec = spec_of(self.spec, generation)
-        context = StreamContext(spec, self._spark, settings, checkpoint, generation=generation)
+        context = StreamContext(spec, self._spark.sparkContext, settings, checkpoint, generation=generation)
         assert spec.describe is not None
         stream = open_topology_stream(context, spec.describe)
         query = stream.query(context).start()

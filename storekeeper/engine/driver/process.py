@@ -28,7 +28,7 @@ from storekeeper.engine.runtime.session import running_session
 from storekeeper.errors import ConfigurationError, RefusedError, StateError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _RETRIES = 3
 _PAUSE_S = 10.0
@@ -48,7 +48,7 @@ class RunOf(Protocol):
         settings: AppSettings,
         clock: Clock,
         stop: threading.Event,
-        shared: SparkSession | None = None,
+        shared: SparkContext | None = None,
     ) -> Callable[[], None]:
         """The run, on a session that several apps share, or on one of its own."""
 
@@ -77,7 +77,7 @@ def _run_shared(
     with ExitStack() as stack:
         lease = stack.enter_context(Lease(settings.lease_file(SHARED_DRIVER), clock=clock, wait=time.sleep))
         lease.acquire()
-        spark = stack.enter_context(running_session(SHARED_DRIVER, settings, [lease]))
+        spark = stack.enter_context(running_session(SHARED_DRIVER, settings, [lease])).sparkContext
         threads = stack.enter_context(ThreadPoolExecutor(len(apps)))
         runs = [
             threads.submit(

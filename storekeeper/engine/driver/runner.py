@@ -37,7 +37,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
-from storekeeper.engine.runtime.session import jvm_pid, start_app_session, stop_session
+from storekeeper.engine.runtime.session import jvm_pid, start_for_app, stop_spark
 from storekeeper.engine.runtime.stream import GenerationView, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
@@ -88,7 +88,7 @@ class DeadLetterBreaker:
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 DRAIN_TIMEOUT_S = 45.0
 """How long a stopping app lets its batch run before it cuts it: shorter than supervisor waits before it kills."""
@@ -121,7 +121,7 @@ class AppRun:
     stop: threading.Event
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
     generation: GenerationView | None = None
-    shared: SparkSession | None = None
+    shared: SparkContext | None = None
     seeds: SeedSource | None = None
 
     def __call__(self) -> None:
@@ -145,7 +145,7 @@ class AppRun:
         checked = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
         if self.stop.is_set():
             return
-        spark = self.shared or start_app_session(self.spec.name, self.spec, self.settings)
+        spark = self.shared or start_for_app(self.spec.name, self.spec, self.settings)
         try:
             pid = jvm_pid(spark)
             lease.record_jvm(pid)
@@ -153,9 +153,9 @@ class AppRun:
             self._query(spark, heartbeats, checked)
         finally:
             if self.shared is None:
-                stop_session(spark)
+                stop_spark(spark)
 
-    def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, checked: Preflight) -> None:
+    def _query(self, spark: SparkContext, heartbeats: HeartbeatWriter, checked: Preflight) -> None:
         checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         made_with = checked.claim.partitions
         context = StreamContext(

@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol, Self
 from uuid import uuid4
 
 import structlog
-from pyspark import InheritableThread
-from pyspark.sql import SparkSession
+from pyspark import InheritableThread, SparkContext
 
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
@@ -62,7 +61,7 @@ class BatchQuery:
     """Runs the batches of one app in a thread of its own. Any thread may call its methods.
 
     Attributes:
-        spark: the session whose jobs they are.
+        spark: whose jobs they are.
         name: the app's.
         plans: what plans them.
         process: what runs them.
@@ -73,7 +72,7 @@ class BatchQuery:
         has_data: whether a batch runs, or is planned.
     """
 
-    spark: SparkSession
+    spark: SparkContext
     name: str
     plans: Plans
     process: ProcessBatch
@@ -112,7 +111,7 @@ class BatchQuery:
         self._stopping.set()
         while self._thread.is_alive():
             with suppress(Exception):  # py4j fails in many ways once the JVM is gone
-                self.spark.sparkContext.cancelJobGroup(self._group)
+                self.spark.cancelJobGroup(self._group)
             self._thread.join(_CANCEL_AGAIN_S)  # the batch may begin one more job
 
     def settle(self, timeout_s: float) -> None:
@@ -134,7 +133,7 @@ class BatchQuery:
 
     def _run(self) -> None:
         try:
-            self.spark.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
+            self.spark.setJobGroup(self._group, self.name, interruptOnCancel=True)
             state = self._found()
             while not self._stopping.is_set():
                 began_s = time.monotonic()

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 from storekeeper.engine.parcels import outcome_parcel
-from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_session
+from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_spark
 from storekeeper.engine.shuffle import shuffle_files_deleted, shuffled
 
 _DUMP_S = 300.0
@@ -42,7 +42,7 @@ def make_archive(settings: AppSettings) -> Path:
         try:
             load_classes(spark, Path(folder))
         finally:
-            stop_session(spark, patience_s=_DUMP_S)
+            stop_spark(spark.sparkContext, patience_s=_DUMP_S)
         shutil.move(draft, path)
     return path
 

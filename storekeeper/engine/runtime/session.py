@@ -1,4 +1,4 @@
-"""The Spark session of an app or job, and how it reaches a store of durable files."""
+"""Spark for an app or job: its JVM and context, a session on them, and how it reaches a store of durable files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaTableBuilder
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from storekeeper.apps.settings import AppSettings
@@ -58,7 +58,7 @@ def store_properties(place: Location, environment: Mapping[str, str]) -> dict[st
     return properties
 
 
-def close_to_others(spark: SparkSession, durable: Location) -> None:
+def close_to_others(context: SparkContext, durable: Location) -> None:
     """Takes from others their rights to a folder in a store, as Spark's umask does for new files. Makes it if needed.
 
     `deltalake` writes files that all users of HDFS may read. The folder above them keeps others away. S3 has no such
@@ -70,8 +70,8 @@ def close_to_others(spark: SparkSession, durable: Location) -> None:
     """
     if isinstance(durable, Path):
         return
-    hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 (no public way)
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 (no public way)
+    hadoop: Any = context._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 (no public way)
+    configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001 (no public way)
     with reaching_by_spark(durable):
         folder = hadoop.Path(durable.uri)
         files = folder.getFileSystem(configuration)
@@ -122,13 +122,20 @@ _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
 
 
-def start_app_session(name: str, spec: AppSpec, settings: AppSettings) -> SparkSession:
-    """Starts a JVM and a session for one app: see `start_session`. Workers of a topology load no Arrow or pandas."""
-    return start_session(name, settings, _DAEMON_OF_TABLES if spec.describe is None else _DAEMON)
+def start_for_app(name: str, spec: AppSpec, settings: AppSettings) -> SparkContext:
+    """Starts Spark for one app: see `_start`. Workers of a topology load no Arrow or pandas."""
+    return _start(name, settings, _DAEMON_OF_TABLES if spec.describe is None else _DAEMON)
 
 
-def start_session(name: str, settings: AppSettings, daemon: str = _DAEMON_OF_TABLES) -> SparkSession:
-    """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+def start_session(name: str, settings: AppSettings) -> SparkSession:
+    """Starts Spark for the job `name`, or for apps that share a driver, with a session on it: see `_start`."""
+    return SparkSession(_start(name, settings, _DAEMON_OF_TABLES))
+
+
+def _start(name: str, settings: AppSettings, daemon: str) -> SparkContext:
+    """Starts a JVM and a context for an app or job. End it with `stop_spark`.
+
+    It has no session: that takes the JVM as long as the context, and no topology needs one.
 
     Args:
         name: of the app or job.
@@ -153,24 +160,22 @@ def start_session(name: str, settings: AppSettings, daemon: str = _DAEMON_OF_TAB
     if JAVA_OPTIONS not in given:
         own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
     _set_variables({**own, **given})
-    builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    for key, value in combined(own, settings.spark, site).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    conf = SparkConf().setAppName(name).setMaster(settings.spark_master)
+    context = SparkContext(conf=conf.setAll([*combined(own, settings.spark, site).items()]))
     try:
-        close_to_others(spark, settings.durable)
+        close_to_others(context, settings.durable)
     except BaseException:
-        stop_session(spark)
+        stop_spark(context)
         raise
-    return spark
+    return context
 
 
-def session_of_batches(spark: SparkSession) -> SparkSession:
-    """A session beside one, for batches of a table's rows.
+def session_of_batches(context: SparkContext) -> SparkSession:
+    """A session of its own for batches of a table's rows.
 
     Their stages run as they were laid out: to adapt them takes a small batch longer.
     """
-    beside = spark.newSession()
+    beside = SparkSession(context).newSession()
     beside.conf.set("spark.sql.adaptive.enabled", "false")
     # Otherwise a shuffle's files, which hold records, stay until the driver's JVM collects its garbage.
     beside.conf.set("spark.sql.classic.shuffleDependency.fileCleanup.enabled", "true")
@@ -201,11 +206,11 @@ def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -
     spark = start_session(name, settings)
     try:
         for lease in leases:
-            lease.record_jvm(jvm_pid(spark))
+            lease.record_jvm(jvm_pid(spark.sparkContext))
         with reaching_by_spark(settings.tables):
             yield spark
     finally:
-        stop_session(spark)
+        stop_spark(spark.sparkContext)
 
 
 def _own_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
@@ -287,18 +292,18 @@ def local_options(jars: list[Path]) -> dict[str, str]:
     }
 
 
-def jvm_pid(spark: SparkSession) -> int | None:
+def jvm_pid(context: SparkContext) -> int | None:
     """The driver's JVM, or None if this process didn't start it."""
-    process = _jvm_process(spark)
+    process = _jvm_process(context)
     return None if process is None else process.pid
 
 
-def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None:
-    """Stops the session and waits for its JVM to end; kills it after `patience_s`. A later session gets a new JVM."""
-    gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
+def stop_spark(context: SparkContext, *, patience_s: float = _JVM_END_S) -> None:
+    """Stops Spark and waits for its JVM to end; kills it after `patience_s`. A later start gets a new JVM."""
+    gateway, process = context._gateway, _jvm_process(context)  # noqa: SLF001 (PySpark has no public way)
     # The JVM may be dead already, and then every call may fail with a different error.
     with contextlib.suppress(Exception):
-        spark.stop()
+        context.stop()
     with contextlib.suppress(Exception):
         if gateway is not None:
             gateway.shutdown()
@@ -316,9 +321,8 @@ def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None
         process.wait()
 
 
-def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
-    return getattr(gateway, "proc", None)
+def _jvm_process(context: SparkContext) -> subprocess.Popen[bytes] | None:
+    return getattr(context._gateway, "proc", None)  # noqa: SLF001 (PySpark has no public way)
 
 
 def make_table(builder: DeltaTableBuilder, path: Location) -> None:

@@ -18,7 +18,7 @@ from storekeeper.engine.runtime.sink_metrics import SinkMetrics, Written
 from storekeeper.topology.slots import Slots
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class StreamContext:
     """
 
     spec: AppSpec
-    spark: SparkSession
+    spark: SparkContext
     settings: AppSettings
     checkpoint: BatchCheckpoint
     metrics: SinkMetrics = field(default_factory=SinkMetrics)

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 class StagedTable:
-    """The table at `path`, made if it isn't there. One writer at a time."""
+    """The table at `path`, made if it isn't there. One writer at a time.
+
+    Attributes:
+        spark: the session that writes it.
+    """
 
     def __init__(self, spark: SparkSession, app: str, table: CheckedTable, path: Location) -> None:
-        self._spark = spark
+        self.spark = spark
         self._app = app
         self._path = path
         builder = DeltaTable.create(spark).location(str(path)).partitionedBy(*table.partition_by)
@@ -33,7 +37,7 @@ class StagedTable:
 
     def progress(self) -> Position:
         """How far the table reaches, by its newest commit of this app."""
-        history = DeltaTable.forPath(self._spark, str(self._path)).history()
+        history = DeltaTable.forPath(self.spark, str(self._path)).history()
         for row in history.select("version", "userMetadata").orderBy(F.desc("version")).toLocalIterator():
             found = decode_progress(row["userMetadata"])
             if found is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -45,13 +44,12 @@ def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
     Raises:
         ConfigurationError: the table is gone, or elsewhere: see `check_table_is_there`.
     """
-    context = replace(context, spark=session_of_batches(context.spark))
     settings = context.settings
     path = settings.delta_table(sink.table.staged_name)
     check_table_is_there(path, context.checkpoint)
     groups = [TopicGroup((sink.topic,), meet=False)]
     planner = Planner(Topics(settings.kafka), groups, most=settings.max_offsets_per_trigger)
-    table = StagedTable(context.spark, context.spec.name, sink.table, path)
+    table = StagedTable(session_of_batches(context.spark), context.spec.name, sink.table, path)
     return Stream(planner, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
 
 
@@ -88,7 +86,7 @@ class TableWriter:
         }
         parsing = partial(parsed_rows, sink=self._sink, settings=settings)
         ddl = ", ".join(f"{name} {kind}" for name, kind in _types(self._sink).items())
-        parsed = kafka_rows(self._context.spark, settings.kafka, topic, ranges, make=parsing, ddl=ddl).persist()
+        parsed = kafka_rows(self._table.spark, settings.kafka, topic, ranges, make=parsing, ddl=ddl).persist()
         try:
             with errors_of_tasks():
                 writing = self._letters.batch(batch_id)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,8 @@ from storekeeper.generations import run as run_module
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.run import GenerationRun, run_of
 
-SESSION = cast("Any", object())
+CONTEXT: Any = object()
+SESSION: Any = SimpleNamespace(sparkContext=CONTEXT)
 
 
 @dataclass
@@ -45,10 +47,11 @@ class Sessions:
         return SESSION
 
     def start_for_app(self, name: str, _: object, settings: AppSettings) -> object:
-        return self.start(name, settings)
+        self.start(name, settings)
+        return CONTEXT
 
     def stop(self, stopped: object) -> None:
-        assert stopped is SESSION
+        assert stopped is CONTEXT
         self.stopped += 1
 
 
@@ -58,9 +61,9 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     found = Sessions()
     monkeypatch.setattr(session, "start_session", found.start)
     for module in (runner, run_module):
-        monkeypatch.setattr(module, "start_app_session", found.start_for_app)
+        monkeypatch.setattr(module, "start_for_app", found.start_for_app)
     for module in (session, runner, run_module):
-        monkeypatch.setattr(module, "stop_session", found.stop)
+        monkeypatch.setattr(module, "stop_spark", found.stop)
         monkeypatch.setattr(module, "jvm_pid", lambda _: None)
     return found
 
@@ -82,7 +85,7 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
     settings, runs = AppSettings(run_dir=tmp_path), threading.Barrier(2)
 
     def behaviour(run: AppRun | GenerationRun) -> None:
-        assert run.shared is SESSION
+        assert run.shared is CONTEXT
         if runs.wait(30) == 0:  # both run at once
             with pytest.raises(AppRunningError):
                 Lease(settings.lease_file("shared_driver"), clock=SystemClock(), wait=lambda _: None).acquire(0)
@@ -193,8 +196,8 @@ def test_an_app_leaves_the_session_of_its_driver_to_the_others(
     monkeypatch.setattr(AppRun, "_query", stream)
     monkeypatch.setattr(GenerationRun, "_watching", unwatched)
     monkeypatch.setattr(runner, "preflight", lambda *_: None)
-    GenerationRun(POS, settings, SystemClock(), stop, Role.LIVE, shared=SESSION)()
+    GenerationRun(POS, settings, SystemClock(), stop, Role.LIVE, shared=CONTEXT)()
     stop.clear()
-    AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=SESSION)()
-    assert used == [SESSION, SESSION]
+    AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=CONTEXT)()
+    assert used == [CONTEXT, CONTEXT]
     assert (sessions.started, sessions.stopped) == ({}, 0)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.engine.runtime.session import start_session, stop_session
+from storekeeper.engine.runtime.session import start_session, stop_spark
 
 
 def main(modules: list[str]) -> None:
@@ -36,7 +36,7 @@ def main(modules: list[str]) -> None:
         rows = asked.mapInArrow(found, "module string, origin string").collect()
         print(json.dumps({row.module: row.origin for row in rows}))
     finally:
-        stop_session(session)
+        stop_spark(session.sparkContext)
 
 
 if __name__ == "__main__":

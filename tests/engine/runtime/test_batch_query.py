@@ -33,8 +33,7 @@ class PlayedContext:
         self.cancelled.release()
 
 
-CONTEXT = PlayedContext()
-SPARK: Any = SimpleNamespace(sparkContext=CONTEXT)
+CONTEXT: Any = PlayedContext()
 
 
 class DiedError(BaseException):
@@ -70,7 +69,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     made: list[BatchQuery] = []
 
     def query(plans: Plans, process: Callable[[int], None], folder: str = "gen-1") -> BatchQuery:
-        made.append(BatchQuery(SPARK, "app", plans, process, BatchCheckpoint(tmp_path / folder), 0.0))
+        made.append(BatchQuery(CONTEXT, "app", plans, process, BatchCheckpoint(tmp_path / folder), 0.0))
         return made[-1].start()
 
     yield query

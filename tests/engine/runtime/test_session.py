@@ -93,7 +93,7 @@ def test_a_session_starts_without_a_word_beside_an_archive_that_is_damaged(tmp_p
         "from storekeeper.apps.settings import AppSettings;"
         "folder = pathlib.Path(sys.argv[1]); jars = folder / 'jars';"
         "session = start_session('damaged', AppSettings(run_dir=folder / 'run', jars_dir=jars));"
-        "assert session.range(3).count() == 3; stop_session(session)"
+        "assert session.range(3).count() == 3; stop_spark(session.sparkContext)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == ""

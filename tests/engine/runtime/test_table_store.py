@@ -42,18 +42,18 @@ def test_the_folder_of_durable_files_is_closed_to_others(spark_session: SparkSes
     open_one.mkdir()
     open_one.chmod(0o755)
     for folder in (made, open_one):
-        close_to_others(spark_session, RemoteFolder(f"file:{folder}"))
+        close_to_others(spark_session.sparkContext, RemoteFolder(f"file:{folder}"))
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_an_open_folder_of_another_user_is_refused() -> None:
-    spark = Mock()
-    files = spark.sparkContext._jvm.org.apache.hadoop.fs.Path.return_value.getFileSystem.return_value
+    context = Mock()
+    files = context._jvm.org.apache.hadoop.fs.Path.return_value.getFileSystem.return_value
     found = files.getFileStatus.return_value.getPermission.return_value
     found.applyUMask.return_value.equals.return_value = False
     files.setPermission.side_effect = ValueError("org.apache.hadoop.security.AccessControlException: not the owner")
     with pytest.raises(ConfigurationError, match=r"other users may read hdfs://namenode:8020/shop.*chmod 700"):
-        close_to_others(spark, RemoteFolder("hdfs://namenode:8020/shop"))
+        close_to_others(context, RemoteFolder("hdfs://namenode:8020/shop"))
 
 
 @pytest.mark.spark

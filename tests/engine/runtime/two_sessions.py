@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
-from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
+from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_spark
 from storekeeper.ops.modes import mend_modes
 from tests.local_tables import local_table
 from tests.readable import let_read_tables, open_to_others, some_group
@@ -31,7 +31,7 @@ def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str
     rows = session.sql("SELECT id, id AS day FROM range(3)")
     rows.write.format("delta").partitionBy("day").save(str(local_table(settings, name)))
     return {
-        "jvm": jvm_pid(session),
+        "jvm": jvm_pid(session.sparkContext),
         "python": session.sparkContext.pythonExec,
         "rows": session.range(3).count(),
         "ui": session.sparkContext.uiWebUrl,
@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
                 let_read_tables(settings.run_dir, local_table(settings, ""), some_group().gr_gid)
                 mend_modes(settings.run_dir)
         finally:
-            stop_session(session)
+            stop_spark(session.sparkContext)
     print(json.dumps(seen))
 
 

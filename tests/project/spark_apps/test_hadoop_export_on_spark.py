@@ -81,7 +81,7 @@ def export(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Expor
     broker.create_topic(LETTERS, 1)
     settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
     checkpoint = BatchCheckpoint(settings.checkpoint_dir("hadoop_export"))
-    return Export(StreamContext(APP, spark_session, settings, checkpoint), broker)
+    return Export(StreamContext(APP, spark_session.sparkContext, settings, checkpoint), broker)
 
 
 def die(*_: object, **__: object) -> None:
