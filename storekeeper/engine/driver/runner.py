@@ -41,7 +41,6 @@ from storekeeper.engine.runtime.session import jvm_pid, start_for_app, stop_spar
 from storekeeper.engine.runtime.stream import GenerationView, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
-from storekeeper.engine.table_sink.stream import open_table_stream
 from storekeeper.errors import ConfigurationError, StateError
 
 
@@ -248,6 +247,8 @@ def opened(context: StreamContext) -> Stream:
     if spec.table_sink is None:
         msg = f"app {spec.name} has neither a topology nor a table: make it with topology_app or table_app"
         raise ConfigurationError(msg)
+    from storekeeper.engine.table_sink.stream import open_table_stream  # noqa: PLC0415 (loads Arrow and Delta)
+
     return open_table_stream(context, spec.table_sink)
 
 

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTableBuilder
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -25,12 +24,16 @@ from storekeeper.apps.spark_properties import (
     has_own_log_levels,
     site_properties,
 )
-from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
 from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import Lease, jobs_held
 from storekeeper.errors import ConfigurationError, TablesUnreachableError
 from storekeeper.locations import Location, unreachable
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaTableBuilder
+
+    from storekeeper.apps.spec import AppSpec
 
 _S3 = ("s3", "s3a")
 _BY_A_CLIENT = re.compile(r"org\.apache\.hadoop\.(fs\.s3a|hdfs|ipc)\.|software\.amazon\.awssdk\.services\.s3\.")
