@@ -143,13 +143,6 @@ def test_workers_have_the_code_of_when_the_app_began(run: Run) -> None:
     assert set(done.stdout.split()) == names, done.stderr
 
 
-@pytest.mark.spark
-def test_workers_of_a_topology_load_no_arrow(run: Run) -> None:
-    loaded = "import sys, storekeeper.engine.worker_daemon; print(*({'pyarrow', 'pandas'} & sys.modules.keys()))"
-    done = run("-c", loaded, apps="spark_apps.page_views:PAGE_VIEWS")
-    assert done.stdout.split() == [], done.stderr
-
-
 def test_an_installed_one_needs_no_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "views.py").write_text(
         "from dataclasses import replace\n"
