@@ -34,7 +34,7 @@ from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import Generation, GenerationState, Journal, JournalFile
 from storekeeper.generations.steps import planned
 from storekeeper.kafka.clients import new_admin
-from storekeeper.ops.control.allowed import ALLOWED
+from storekeeper.ops.control.jobs import ALLOWED
 from storekeeper.ops.waiting import eventually
 from storekeeper.program import ExitCode
 from tests.cleanup.test_commands import snapshot

@@ -81,7 +81,7 @@ def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDa
     assert "toy pos is in the mood to misconfigured" in run.log
 
 
-@pytest.mark.long("test_app_changes.py")
+@pytest.mark.long("test_app_actions.py")
 def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_with_the_new_one(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
@@ -104,7 +104,7 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
     assert pids(supervised)["pos"] not in {0, after["pos"]}
 
 
-@pytest.mark.long("test_app_changes.py")
+@pytest.mark.long("test_app_actions.py")
 def test_the_smaller_apps_are_acted_on_all_at_once(run_dag: RunDag, supervised: Supervised) -> None:
     run = run_dag("stream_apps", {"app": "shared_driver", "action": "scale", "memory_mb": 2048})
     assert taken(run) == {"shared_driver": "success"}, run.log

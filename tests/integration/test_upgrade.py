@@ -18,7 +18,7 @@ from tests.watched_airflow import WatchedAirflow
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(2400)),
-    pytest.mark.long("test_plan.py has the plan, test_app_changes.py the upgrade, test_node_roll.py the nodes"),
+    pytest.mark.long("test_plan.py has the plan, test_app_actions.py the upgrade, test_node_roll.py the nodes"),
 ]
 
 BREAKING = CODE.replace("total: int = 0", "spent: int = 0").replace("spent.total +", "spent.spent +")

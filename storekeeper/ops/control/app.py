@@ -15,8 +15,7 @@ from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.parameters import refuse_unknown_parameters
 from storekeeper.node.security.access import Caller, ForbiddenError, Role
 from storekeeper.ops.control.access import caller_of
-from storekeeper.ops.control.allowed import check_allowed
-from storekeeper.ops.control.jobs import Job, Jobs, JobState
+from storekeeper.ops.control.jobs import Job, Jobs, JobState, check_allowed
 from storekeeper.ops.control.problems import control_problem
 from storekeeper.ops.control.views import PlatformViews
 

@@ -3,6 +3,8 @@
 A job ends with the control process, however that ends. Nothing is lost: a command that is run again continues, or does
 nothing. Which job comes when, how often it is tried and how long it may take is the caller's decision. Of two that
 must not run at once, one waits for the other's lease.
+
+The allowed commands read or change stores and apps. None takes a path or an address, and none a key to erase.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +29,30 @@ import psutil
 import structlog
 
 from storekeeper.clock import Clock
-from storekeeper.errors import RetriableError, StateError
+from storekeeper.errors import InvalidArgumentError, RetriableError, StateError
 from storekeeper.names import checked_name
 from storekeeper.ops import ends_with_parent
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.private_files import private_folder
 from storekeeper.program import ERROR_PREFIX, ExitCode, exit_code_of, storekeeper_command
 
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "app": frozenset({"start", "stop", "restart", "scale", "upgrade"}),
+    "check": frozenset(),
+    "cleanup": frozenset({"preview", "run", "undo"}),
+    "erase": frozenset(),
+    "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
+    "quarantine": frozenset({"show", "release", "discard"}),
+    "snapshot": frozenset({"create", "restore", "optimize"}),
+    "upgrade-nodes": frozenset(),
+    "verify": frozenset(),
+}
+"""The commands, and the subcommands of each; none for a command that has none."""
+_NAME_APPS = frozenset({"app", "generation"})
+"""Commands that take an app's name. Beyond jobs that may be `module:variable`, which imports a module."""
+_OUTPUT = ("-o", "--output")
+_MOST_WORDS = 200
+_LONGEST_WORD = 4000
 JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
 KEPT = 1000
@@ -47,6 +67,39 @@ _log = structlog.get_logger(__name__)
 Inside = Callable[[Sequence[str], threading.Event, Path], dict[str, Any]]
 """Runs a command in a thread. Takes its arguments, the event that cancels it, and the file of its log. Returns what the
 command prints, and raises its errors."""
+
+
+def check_allowed(arguments: Sequence[str]) -> None:
+    """Checks that the arguments are those of an allowed command.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    if len(arguments) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in arguments):
+        msg = f"a job has at most {_MOST_WORDS} arguments, each of at most {_LONGEST_WORD} characters and without NUL"
+        raise InvalidArgumentError(msg)
+    if any(word.partition("=")[0] in _OUTPUT or word.startswith("-o") for word in arguments):
+        raise InvalidArgumentError("a job always answers in JSON: leave --output out")
+    subcommands = ALLOWED.get(arguments[0] if arguments else "")
+    if subcommands is None:
+        msg = f"{' '.join(arguments[:1])[:100]!r} can't run as a job. Jobs are: {', '.join(sorted(ALLOWED))}"
+        raise InvalidArgumentError(msg)
+    if subcommands and (len(arguments) < 2 or arguments[1] not in subcommands):
+        raise InvalidArgumentError(f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}")
+    if arguments[0] == "erase" and not _runs_a_plan(arguments[1:]):
+        raise InvalidArgumentError("a job erases what was planned before, and names no key: `erase STORE --run ID`")
+    if arguments[0] in _NAME_APPS and any(":" in word and before != "--from" for before, word in pairwise(arguments)):
+        raise InvalidArgumentError("a job names an app by its registered name, without a module")
+
+
+def _runs_a_plan(arguments: Sequence[str]) -> bool:
+    """Whether an erasure is one that was planned beforehand: keys and files of keys are for the command line alone."""
+    return (
+        len(arguments) > 2
+        and not arguments[0].startswith("-")
+        and arguments[1] == "--run"
+        and arguments[3:] in ([], ["--dry-run"])
+    )
 
 
 class UnknownJobError(StateError):

@@ -14,7 +14,7 @@ import pytest
 
 from harness.project import ROOT
 from storekeeper.ops.airflow_home import airflow_options
-from storekeeper.ops.control.allowed import check_allowed
+from storekeeper.ops.control.jobs import check_allowed
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.settings import PlatformSettings
