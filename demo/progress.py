@@ -11,9 +11,9 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.machine import check_not_full
 from storekeeper.ops.settings import PlatformSettings
 
 

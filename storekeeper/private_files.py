@@ -1,4 +1,4 @@
-"""Private folders and files: made for their owner alone, and refused if they are not."""
+"""Private folders and files: made for their owner alone, and refused or mended if they are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from storekeeper.errors import ConfigurationError
 
-_FOLDER_MODE = 0o700
+_ACCESS_LIST = "system.posix_acl_access"
+_OWNER, _OWNER_AND_LISTED = 0o700, 0o770
 _OTHERS = 0o077
 _MAY_PASS = 0o010
 """A folder on the way to tables that a group reads has this bit: users may pass through it and can't list it."""
@@ -27,12 +28,12 @@ def private_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_symlink():
-            path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+            path.mkdir(mode=_OWNER, exist_ok=True)
         with _opened(path, f"the folder {path}", os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
             status = os.fstat(descriptor)
             _check_owner(status, f"the folder {path}")
             if status.st_mode & _OTHERS & ~_MAY_PASS:
-                os.fchmod(descriptor, _FOLDER_MODE)
+                os.fchmod(descriptor, _OWNER)
     except OSError as error:
         msg = f"can't make the folder {path} ({error.strerror}): name another, or let this user write there"
         raise ConfigurationError(msg) from error
@@ -71,6 +72,17 @@ def check_regular(path: Path, what: str) -> None:
         _check_regular(os.fstat(descriptor), f"{what} {path}")
 
 
+def mend_modes(root: Path) -> None:
+    """Takes the rights of others from everything in a folder.
+
+    A file with an access list keeps the rights of those on it: its bits of the group are the mask of the list.
+    """
+    for path, mode in _everything(root):
+        kept = _OWNER_AND_LISTED if _has_access_list(path) else _OWNER
+        if mode & 0o777 & ~kept:
+            path.chmod(mode & kept)
+
+
 @contextmanager
 def _opened(path: Path, what: str, flags: int) -> Iterator[int]:
     try:
@@ -103,3 +115,21 @@ def _check_private(status: os.stat_result, what: str) -> None:
 def _check_owner(status: os.stat_result, what: str) -> None:
     if status.st_uid not in {os.geteuid(), 0}:
         raise ConfigurationError(f"{what} belongs to another user (id {status.st_uid}): use one of your own")
+
+
+def _everything(root: Path) -> Iterator[tuple[Path, int]]:
+    """The root, and all folders and files below it, with their modes. Links are not followed."""
+    yield root, root.lstat().st_mode
+    for folder, names, files in os.walk(root):
+        for name in (*names, *files):
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode):
+                yield path, mode
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return _ACCESS_LIST in os.listxattr(path)
+    except (OSError, AttributeError):  # not every system has them
+        return False

@@ -1,4 +1,7 @@
-"""Secrets are read from files that are the owner's alone, and nothing else is waited for or followed."""
+"""Secrets are read from files that are the owner's alone, and nothing else is waited for or followed.
+
+A run directory is mended: private, but for those on an access list of its tables.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from storekeeper.client.credentials import Credentials
 from storekeeper.errors import ConfigurationError
 from storekeeper.node.security.access import read_tokens
 from storekeeper.node.security.cluster_secret import load_cluster_secret
-from storekeeper.private_files import check_regular, check_secret, private_folder, read_secret
+from storekeeper.private_files import check_regular, check_secret, mend_modes, private_folder, read_secret
+from tests.readable import let_read_tables, open_to_others, reached_by, some_group
 
 SECRET = b"x" * 32
 
@@ -106,3 +110,43 @@ def test_a_link_in_place_of_a_folder_is_refused(tmp_path: Path, dangling: bool) 
 def test_a_file_in_place_of_a_folder_is_refused(file: Path) -> None:
     with pytest.raises(ConfigurationError, match="can't make the folder"):
         private_folder(file)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A run directory as an earlier version with a usual umask left it."""
+    root = tmp_path / "run"
+    for name in ("logs/a.log", "delta/t/_delta_log/0.json", "delta/t/day=1/part"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch(0o644)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (root / "link").symlink_to(tmp_path)
+    return root
+
+
+def test_what_others_could_read_is_mended(root: Path) -> None:
+    before = stat.S_IMODE(root.parent.stat().st_mode)
+    mend_modes(root)
+    assert open_to_others(root) == set()
+    assert stat.S_IMODE(root.parent.stat().st_mode) == before, "a link is not followed"
+
+
+def test_a_group_on_the_access_list_of_the_tables_reads_them_and_nothing_else(root: Path) -> None:
+    group = some_group().gr_gid
+    let_read_tables(root, root / "delta", group)
+    (root / "delta" / "t" / "day=1" / "part").chmod(0o644)
+    mend_modes(root)
+    (root / "delta" / "t" / "day=2").mkdir()
+    (root / "delta" / "t" / "day=2" / "part").touch()  # new ones, too
+    (root / "logs" / "b.log").touch(0o644)  # in a folder that nobody may enter
+    assert reached_by(root, group) == {root / "delta", *(root / "delta").rglob("*")}
+    assert stat.S_IMODE(root.stat().st_mode) == 0o710
+    assert reached_by(root, os.getegid()) == set(), "the owner's own group is not on the list"
+    assert not [path for path in (root / "delta").rglob("*") if path.stat().st_mode & 0o007]
+
+
+def test_a_system_without_access_lists_has_private_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "listxattr")
+    mend_modes(root)
+    assert open_to_others(root) == set()

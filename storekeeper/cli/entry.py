@@ -25,7 +25,6 @@ from storekeeper.apps.app_log import configure_logging
 from storekeeper.cli.times import is_ago
 from storekeeper.configuration import PREFIX, configuration_file, explained, own_file, platform_file
 from storekeeper.errors import ConfigurationError, StateError
-from storekeeper.ops.disk import full_disk, is_full
 from storekeeper.program import ERROR_PREFIX, ExitCode, exit_code_of
 
 _HELP = """\
@@ -275,6 +274,7 @@ def missing_package(module: str) -> str | None:
 
 
 def _os_sentence(error: OSError) -> str:
+    from storekeeper.ops.machine import full_disk, is_full  # noqa: PLC0415 (see above)
     from storekeeper.ops.settings import PlatformSettings  # noqa: PLC0415 (see above)
 
     if is_full(error):

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from storekeeper.apps.priority import JOB_NICENESS
 from storekeeper.apps.settings import ProjectSettings
-from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.program_names import AIRFLOW_COMMAND
+from storekeeper.ops.machine import check_not_full
+from storekeeper.ops.programs import AIRFLOW_COMMAND
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.private_files import private_folder, read_secret
 from storekeeper.whole_files import write_whole

@@ -19,16 +19,14 @@ from storekeeper.ops.airflow_home import prepare_airflow
 from storekeeper.ops.bring_up import Report, Trouble, bring_up, losses_of
 from storekeeper.ops.control.app_control import AppFailedError, app_control
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, held_alone, node_client
-from storekeeper.ops.disk import check_room, little_room
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import ImpossibleChangeError
 from storekeeper.ops.hanging import continue_frozen, end_hanging
+from storekeeper.ops.machine import check_ports, check_room, little_room
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.platform_state import planned
-from storekeeper.ops.ports import check_ports
-from storekeeper.ops.program_names import Kind, kind_of
-from storekeeper.ops.programs import STOP_TIMEOUT_S
+from storekeeper.ops.programs import STOP_TIMEOUT_S, Kind, kind_of
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.steps import Action, Step
 from storekeeper.ops.supervisor import forget_removed_apps, stop_all, write_conf

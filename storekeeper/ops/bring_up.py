@@ -15,16 +15,15 @@ from storekeeper.generations.aliases import publish_lost_aliases
 from storekeeper.kafka.clients import answers
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database
-from storekeeper.ops.desired_programs import desired_programs, stopped_programs
-from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import Losses, known_topics, lost_topics, refuse
+from storekeeper.ops.machine import check_not_full
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.overview.model import Overview, Process
 from storekeeper.ops.overview.processes import LOST
-from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
+from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, desired_programs, node_program, stopped_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.topics import make_topics

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import base64
 import subprocess
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from storekeeper.ops.disk import LEAST_MB, check_not_full
 from storekeeper.ops.errors import NotSetUpError, StartError
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.machine import LEAST_MB, check_not_full
+from storekeeper.ops.paced_exec import ROOM
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import MAX_MESSAGE_BYTES
 
 _FORMAT_TIMEOUT_S = 120
 _HEAP = "-Xmx512m"
-_EXEC_WITH_ROOM = Path(__file__).with_name("exec_with_room.py")
 
 _COMMON: Mapping[str, str | int] = {
     "process.roles": "broker,controller",
@@ -80,12 +79,11 @@ def broker_java(java: str, jars: Path, *options: str) -> list[str]:
 
 
 def platform_broker(layout: RunLayout, settings: PlatformSettings) -> list[str]:
-    """The argv of the platform's broker, which waits for room on its disk. The supervisor rotates its log.
+    """The words behind `paced_exec` and its file for the platform's broker. The supervisor rotates its log.
 
-    It does not depend on the caller: the java is that of the supervisor's path.
+    They don't depend on the caller: the java is that of the supervisor's path.
     """
-    broker = broker_command(_java(settings, _HEAP), _properties(layout))
-    return [sys.executable, str(_EXEC_WITH_ROOM), str(layout.kafka), str(LEAST_MB), *broker]
+    return [ROOM, str(layout.kafka), str(LEAST_MB), *broker_command(_java(settings, _HEAP), _properties(layout))]
 
 
 def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> None:

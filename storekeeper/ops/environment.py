@@ -8,19 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
 from storekeeper.configuration import parse_pairs
 from storekeeper.node.settings import load_node_settings
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.programs import Program, platform_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.settings_reference import is_setting
 from storekeeper.run_dir import STARTED_WITH
-
-if TYPE_CHECKING:
-    from storekeeper.ops.programs import Program
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
@@ -122,8 +119,6 @@ class Instance:
     @property
     def programs(self) -> tuple[Program, ...]:
         """Its processes, in the order of starting."""
-        from storekeeper.ops.programs import platform_programs  # noqa: PLC0415 (it loads all apps)
-
         return platform_programs(self.layout, self.settings)
 
     @staticmethod

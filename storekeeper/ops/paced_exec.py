@@ -1,17 +1,24 @@
 """Replaces itself with another program, after a pause that grows while that program keeps ending soon after its start.
 
+With a folder it also waits until the disk of that has room.
+
 The supervisor honours `exitcodes` only for processes that count as started, and backs off only from those that don't.
 Apps and nodes need both: no restart after a configuration error, however soon it shows, and ever slower restarts
 after other errors. So they count as started at once (`startsecs=0`), and this program paces them.
 
-Run as `python paced_exec.py STATE_FILE PROGRAM ARGUMENT...`. It replaces itself by `exec`: same process id, no parent
-left in between. The standard library only, since it runs at each start.
+Kafka must not start on a full disk: it recovers the logs that it had open, and where an index can't be written it takes
+the log's segment for damaged and empties it, the one with all topics of the cluster, too. So a broker that ended
+because its disk was full isn't started again before somebody has freed some space.
+
+Run as `python paced_exec.py STATE_FILE [--room FOLDER MIB] PROGRAM ARGUMENT...`. It replaces itself by `exec`: same
+process id, no parent left in between. The standard library only, since it runs at each start.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,6 +27,8 @@ SETTLED_S = 30.0
 """A program that ran this long has started well: the next start is immediate."""
 
 LONGEST_PAUSE_S = 60.0
+ROOM = "--room"
+_POLL_S = 1.0
 
 
 def quick_ends(started_s: float | None, ends: int, now_s: float) -> int:
@@ -69,6 +78,15 @@ def _settings() -> str:
         return ""
 
 
+def await_room(folder: str, mib: int) -> None:
+    """Waits until the disk of a folder has that much room."""
+    if shutil.disk_usage(folder).free < mib << 20:
+        sys.stderr.write(f"the disk under {folder} is full: this starts when {mib} MiB are free\n")
+        sys.stderr.flush()
+        while shutil.disk_usage(folder).free < mib << 20:
+            time.sleep(_POLL_S)
+
+
 def main(arguments: list[str]) -> None:
     """Waits if needed, then replaces this process with the program."""
     state_file, *command = arguments
@@ -77,6 +95,9 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"ended soon after its start, or left no record of it: the next try is in {pause:.0f} s\n")
         sys.stderr.flush()
         time.sleep(pause)
+    if command[0] == ROOM:
+        _, folder, mib, *command = command
+        await_room(folder, int(mib))
     os.execvp(command[0], command)  # noqa: S606 (an argv, no shell; replacing this process is the point)
 
 

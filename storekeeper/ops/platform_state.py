@@ -13,12 +13,11 @@ from storekeeper.generations.changes.contract import Description
 from storekeeper.generations.changes.plan import Verdict
 from storekeeper.generations.planning.upgrade_check import changes_of, what_breaks
 from storekeeper.generations.running_code import changed_code
-from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.effective import Effective, effective
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.platform_apps import known_stores
-from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import Kind, desired_programs, kind_of, stopped_programs
 from storekeeper.ops.settings_reference import Value
 from storekeeper.ops.steps import Code, Platform, Process, Step, steps
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc

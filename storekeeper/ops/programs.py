@@ -1,26 +1,67 @@
-"""The processes of the platform and how each is supervised: pure data, from the settings."""
+"""The processes of the platform: their names, how each is supervised, and which of apps should run.
+
+Those of apps that should run are those of the configuration and the journals that no person has stopped.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from storekeeper.apps.registry import APPS, DRIVERS
-from storekeeper.errors import ConfigurationError
-from storekeeper.generations.desired_state import Role
-from storekeeper.ops.broker import platform_broker
+import structlog
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.errors import ConfigurationError, TablesUnreachableError
+from storekeeper.generations.desired_state import Role, desired_state_of
+from storekeeper.generations.journal import JournalFile
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.program_names import AIRFLOW_COMMAND, AIRFLOW_PROGRAMS, CONTROL, KAFKA, Kind, kind_of, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.program import storekeeper_command
 
+if TYPE_CHECKING:
+    from storekeeper.apps.spec import AppSpec
+
+KAFKA = "kafka"
+AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+AIRFLOW_COMMAND = (sys.executable, "-m", "storekeeper.ops.airflow_process")
+"""Runs Airflow's own command with the arguments behind it."""
+CONTROL = "control"
+"""The process of the control API, which also exports the metrics of apps, snapshots and the quality gate."""
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 _PACE = 3
 """The words that pace a command: Python, the program that paces, and the file of the record."""
+
+_log = structlog.get_logger(__name__)
+
+
+def node_program(node: str) -> str:
+    """The supervisor's name for a query node."""
+    return f"node-{node}"
+
+
+class Kind(StrEnum):
+    """What a process is."""
+
+    BROKER = "broker"
+    AIRFLOW = "Airflow"
+    NODE = "node"
+    APP = "app"
+    CONTROL = "control"
+
+
+def kind_of(name: str) -> Kind:
+    """What the process of that name is."""
+    if name == CONTROL:
+        return Kind.CONTROL
+    prefix, dash, _ = name.partition("-")
+    known = {"airflow": Kind.AIRFLOW, "node": Kind.NODE} if dash else {KAFKA: Kind.BROKER}
+    return known.get(prefix, Kind.APP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +96,14 @@ def platform_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Pr
     Raises:
         ConfigurationError: an app has the name of another process.
     """
+    from storekeeper.apps.registry import APPS, DRIVERS  # noqa: PLC0415 (it loads all apps)
+    from storekeeper.ops.broker import platform_broker  # noqa: PLC0415 (as above)
+
     broker = _paced_program(KAFKA, layout, platform_broker(layout, settings), restart_always=True)
     programs = (
         *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, layout, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),
-        *_app_programs(layout),
+        *_app_programs(layout, APPS, DRIVERS),
         *(
             _paced_program(node_program(name), layout, storekeeper_command("node", name))
             for name in settings.node_names
@@ -68,23 +112,25 @@ def platform_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Pr
             _paced_program(CONTROL, layout, storekeeper_command("control"), restart_always=True), starts_itself=True
         ),
     )
-    _check_distinct(programs)
+    _check_distinct(programs, APPS)
     return programs
 
 
-def _check_distinct(programs: Sequence[Program]) -> None:
+def _check_distinct(programs: Sequence[Program], known: Collection[str]) -> None:
     names = [program.name for program in programs]
-    apps = [name for app in APPS for name in (app, Role.NEXT.program(app))]
+    apps = [name for app in known for name in (app, Role.NEXT.program(app))]
     for name in names:
         if names.count(name) > 1 or (name in apps and kind_of(name) is not Kind.APP):
             raise ConfigurationError(f"`apps` has an app that needs the name {name} of another process: rename yours")
 
 
-def _app_programs(layout: RunLayout) -> tuple[Program, ...]:
+def _app_programs(
+    layout: RunLayout, apps: Mapping[str, AppSpec], drivers: Mapping[str, Sequence[str]]
+) -> tuple[Program, ...]:
     """The processes of the stream apps."""
     commands: list[tuple[str, tuple[str, ...]]] = [
-        *((name, ("run", *apps)) for name, apps in DRIVERS.items()),
-        *((Role.NEXT.program(app.name), ("run", "--next", app.name)) for app in APPS.values() if app.has_generations),
+        *((name, ("run", *run)) for name, run in drivers.items()),
+        *((Role.NEXT.program(app.name), ("run", "--next", app.name)) for app in apps.values() if app.has_generations),
     ]
     return tuple(_paced_program(name, layout, storekeeper_command(*command)) for name, command in commands)
 
@@ -113,3 +159,32 @@ def _paced_program(name: str, layout: RunLayout, command: Sequence[str], *, rest
         group_stop=False,
         restart_always=restart_always,
     )
+
+
+def desired_programs(
+    known: Collection[str], settings: AppSettings, drivers: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Those of the supervisor's programs `known` that belong to the platform, each with the names of the heartbeats it
+    writes.
+
+    Those that a person has stopped are among them. `drivers` are the processes of apps, each with the names of its
+    apps. A generation that isn't live has a process of its own. It is left out while its journal can't be reached, and
+    where a setting fixes the generation.
+    """
+    found = {program: apps for program, apps in drivers.items() if program in known}
+    if settings.fixes_generation:
+        return found
+    for app in [app for apps in found.values() for app in apps]:
+        try:
+            journal = JournalFile(settings.durable, app).read()
+        except TablesUnreachableError as error:
+            _log.warning("next_generation_unknown", app=app, error=str(error))
+            continue
+        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
+            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
+    return found
+
+
+def stopped_programs(layout: RunLayout) -> frozenset[str]:
+    """The programs that a person has stopped, and nobody has started since."""
+    return frozenset(path.name for path in layout.stopped.glob("*"))

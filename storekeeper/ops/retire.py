@@ -19,7 +19,7 @@ from storekeeper.ops.environment import app_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.platform_apps import forget_stores, known_stores
 from storekeeper.ops.platform_state import started_with
-from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import Kind, kind_of
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
 from storekeeper.stores.store_definitions import parse_definitions

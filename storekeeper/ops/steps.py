@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from storekeeper.configuration import IMPOSSIBLE, LIVE, NEXT_START
-from storekeeper.ops.program_names import Kind
+from storekeeper.ops.programs import Kind
 from storekeeper.ops.settings_reference import Value, shown
 
 _RESTARTED = {

@@ -22,8 +22,7 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.ops.operations import exclusive
 from storekeeper.ops.platform_apps import remember_apps
-from storekeeper.ops.program_names import CONTROL
-from storekeeper.ops.programs import STOP_TIMEOUT_S, Program
+from storekeeper.ops.programs import CONTROL, STOP_TIMEOUT_S, Program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorCredentials, SupervisorRpc, running_supervisor
 from storekeeper.ops.waiting import eventually

@@ -12,19 +12,18 @@ from storekeeper.ops.airflow_home import prepare_airflow
 from storekeeper.ops.apply import apply
 from storekeeper.ops.bring_up import Report, Trouble, bring_up
 from storekeeper.ops.broker import prepare_broker
-from storekeeper.ops.disk import check_room
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError, SupervisorUnreachableError
 from storekeeper.ops.kafka.check import check_clock, check_kafka
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import check_not_empty
-from storekeeper.ops.modes import mend_modes
+from storekeeper.ops.machine import check_ports, check_room
 from storekeeper.ops.operations import exclusive, undisturbed
-from storekeeper.ops.ports import check_ports
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import end_orphans, forget_removed_apps, start_supervisor, stop_everything
 from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
+from storekeeper.private_files import mend_modes
 from storekeeper.run_dir import last_started, make_private
 
 

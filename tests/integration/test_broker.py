@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.broker import JARS, Broker
 from harness.ports import free_ports
 from harness.waiting import eventually
 from storekeeper.kafka.clients import answers, new_admin
+from storekeeper.ops import paced_exec
 from storekeeper.ops.broker import platform_broker, prepare_broker
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
@@ -62,7 +64,7 @@ def test_the_platforms_broker_ends_on_a_full_disk_and_keeps_its_topics(tmp_path:
         layout.make()
         environment = dict(os.environ)  # noqa: TID251
         prepare_broker(layout, settings, environment)
-        command = platform_broker(layout, settings)
+        command = [sys.executable, paced_exec.__file__, str(tmp_path / "start"), *platform_broker(layout, settings)]
         with begun(command, tmp_path / "first.log") as process:
             eventually(lambda: answers(settings.kafka), 90, "the broker answers")
             admin = new_admin(settings.kafka)

@@ -30,7 +30,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.errors import StateError
 from storekeeper.generations.journal import JournalFile
 from storekeeper.ops.errors import StartError
-from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import Kind, kind_of
 from storekeeper.ops.waiting import eventually
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess

@@ -230,7 +230,7 @@ def test_what_hangs_is_ended_before_all_that_does_not_run_is_started(
 def test_little_room_refuses_only_what_would_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.begin()
     said: list[str] = []
-    monkeypatch.setattr("storekeeper.ops.disk.ROOM_MB", 10**9)
+    monkeypatch.setattr("storekeeper.ops.machine.ROOM_MB", 10**9)
     assert apply(bench.instance(), bench.supervisor, said.append) == ()
     assert re.fullmatch(rf"everything runs already, but only \d+ MB of disk are free under {bench.run_dir}", said[-1])
     monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=False, processes=[]))

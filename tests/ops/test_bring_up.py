@@ -19,7 +19,7 @@ from storekeeper.ops.errors import LostTopicsError, StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.overview.model import Overview, Process
-from storekeeper.ops.program_names import AIRFLOW_PROGRAMS
+from storekeeper.ops.programs import AIRFLOW_PROGRAMS
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 from storekeeper_provider import POOL

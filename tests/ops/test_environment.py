@@ -16,7 +16,7 @@ from storekeeper.ops.environment import (
     child_environment,
     derived_settings,
 )
-from storekeeper.ops.program_names import KAFKA
+from storekeeper.ops.programs import KAFKA
 from storekeeper.ops.settings import PlatformSettings
 
 

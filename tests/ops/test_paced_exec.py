@@ -1,17 +1,21 @@
-"""Restarts with back-off in which the exit code still counts."""
+"""Restarts with back-off in which the exit code still counts, and none on a full disk."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from storekeeper.ops import paced_exec
-from storekeeper.ops.paced_exec import LONGEST_PAUSE_S, next_pause_s, pause_s, quick_ends
+from storekeeper.ops.paced_exec import LONGEST_PAUSE_S, ROOM, next_pause_s, pause_s, quick_ends
+
+MIB = 1 << 20
 
 
 def test_the_pause_doubles_up_to_a_minute() -> None:
@@ -62,9 +66,23 @@ def test_a_start_that_can_not_be_recorded_waits_longest(
     assert file.read_bytes() == before
 
 
-def test_it_becomes_the_program_and_leaves_its_exit_code(tmp_path: Path) -> None:
+def test_the_program_begins_when_its_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    happened: list[object] = []
+    free = iter([0, 63 * MIB, 64 * MIB - 1, 64 * MIB])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    monkeypatch.setattr(paced_exec.time, "sleep", lambda _: happened.append("waits"))
+    monkeypatch.setattr(os, "execvp", lambda program, argv: happened.append((program, argv)))
+    paced_exec.main([str(tmp_path / "kafka.start.json"), ROOM, str(tmp_path), "64", "java", "-x"])
+    assert happened == ["waits", "waits", ("java", ["java", "-x"])]
+    assert f"the disk under {tmp_path} is full" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("room", [(), (ROOM, "/", "1")])
+def test_it_becomes_the_program_and_leaves_its_exit_code(tmp_path: Path, room: tuple[str, ...]) -> None:
     program = "import os, sys; print(os.getpid()); sys.exit(78)"
-    command = [sys.executable, paced_exec.__file__, str(tmp_path / "state.json"), sys.executable, "-c", program]
+    command = [sys.executable, paced_exec.__file__, str(tmp_path / "state.json"), *room, sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         output, _ = process.communicate(timeout=30)
     assert process.returncode == 78

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import Kind, kind_of
 from storekeeper.ops.settings_reference import ROLES, settings_of
 from storekeeper.ops.steps import Action, Code, Platform, Process, Step, restarted_by, steps
 

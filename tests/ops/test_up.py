@@ -61,7 +61,7 @@ def test_missing_jars_are_one_sentence(call: Call, run_dir: Path, tmp_path: Path
 def test_too_little_disk_is_one_sentence_before_anything_is_written(
     call: Call, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storekeeper.ops.disk.ROOM_MB", 10**9)
+    monkeypatch.setattr("storekeeper.ops.machine.ROOM_MB", 10**9)
     done = call(PlatformProcess.in_folder(run_dir), "up")
     assert done.returncode == 1
     assert done.stderr.startswith("storekeeper: Only ")

@@ -24,7 +24,7 @@ from storekeeper.ops.control.app_control import AppControl, AppFailedError, AppT
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.jobs import JobCancelledError
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import Kind, kind_of
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 ACTIONS = ("start", "stop", "restart", "scale", "upgrade")

@@ -12,11 +12,11 @@ from storekeeper.locations import entries
 from storekeeper.ops.control.app_actions import supervisor_of
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.problems import CommandFailedError, NothingToShowError, UnknownAppError, UnknownTableError
-from storekeeper.ops.desired_programs import desired_programs
 from storekeeper.ops.overview.collect import collect_status, platform_overview
 from storekeeper.ops.overview.status import status_json
 from storekeeper.ops.overview.tables import summary, tables
 from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.programs import desired_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.errors import StagedTableError
 from storekeeper.quality.settings import QualitySettings

@@ -13,13 +13,13 @@ from storekeeper.configuration import RunDirSettings
 from storekeeper.errors import StateError
 from storekeeper.locations import Location
 from storekeeper.node.settings import load_node_settings
-from storekeeper.ops.desired_programs import stopped_programs
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview import run_files
 from storekeeper.ops.overview.model import App, Overview, Placement, nodes_of, stores_of
 from storekeeper.ops.overview.processes import Probes, app_processes, processes_of
 from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.programs import stopped_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo, running_supervisor
 

@@ -19,7 +19,7 @@ from storekeeper.ops.airflow_home import AIRFLOW_USER
 from storekeeper.ops.overview.model import FROZEN, RUNNING, App, Process
 from storekeeper.ops.overview.run_files import Exits
 from storekeeper.ops.platform_apps import PlatformApps
-from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
+from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_spark
-from storekeeper.ops.modes import mend_modes
+from storekeeper.private_files import mend_modes
 from tests.local_tables import local_table
 from tests.readable import let_read_tables, open_to_others, some_group
 

@@ -21,7 +21,7 @@ import yaml  # type: ignore[import-untyped]
 from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings, ClientSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
-from storekeeper.ops.disk import LEAST_MB
+from storekeeper.ops.machine import LEAST_MB
 from storekeeper.ops.programs import STOP_TIMEOUT_S
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings

@@ -26,7 +26,7 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
 from storekeeper.ops.overview.processes import Probes
 from storekeeper.ops.platform_apps import PlatformApps
-from storekeeper.ops.program_names import CONTROL
+from storekeeper.ops.programs import CONTROL
 from storekeeper.ops.settings import PlatformSettings
 from tests.ops.containers.prepared import prepared
 from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end

@@ -13,8 +13,8 @@ from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import JournalFile
 from storekeeper.generations.steps import planned, retired, started
 from storekeeper.locations import RemoteFolder, unreachable
-from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.programs import desired_programs, stopped_programs
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
