@@ -20,8 +20,8 @@ from storekeeper.program import ExitCode
 
 if TYPE_CHECKING:
     from storekeeper.generations.changes.contract import Description
+    from storekeeper.ops.bring_up import Outcome
     from storekeeper.ops.steps import Step
-    from storekeeper.ops.up import Outcome
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")]
 AcceptLoss = Annotated[
@@ -50,9 +50,9 @@ def _brought_up(
     """Brings the platform up, and says what there is and what doesn't work."""
     _require_platform()
     from storekeeper.ops.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
+    from storekeeper.ops.apply import check_no_other  # noqa: PLC0415
+    from storekeeper.ops.apply import up as bring_up  # noqa: PLC0415
     from storekeeper.ops.environment import Instance  # noqa: PLC0415
-    from storekeeper.ops.up import check_no_other  # noqa: PLC0415
-    from storekeeper.ops.up import up as bring_up  # noqa: PLC0415
     from storekeeper.run_dir import remember_started  # noqa: PLC0415
 
     check_no_other(settings)

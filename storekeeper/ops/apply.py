@@ -1,4 +1,6 @@
-"""Bringing a platform that runs to what the configuration says, step by step, while the rest runs on.
+"""Bringing a platform to what the configuration says: from nothing, or step by step, while the rest runs on.
+
+What can't start doesn't stop what works.
 
 Each step may be repeated, and the plan is made anew at each call. So after a `kill -9` at any point the next call does
 what is left.
@@ -12,29 +14,94 @@ from dataclasses import dataclass
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import ClientSettings
 from storekeeper.clock import SystemClock
-from storekeeper.configuration import read_file
+from storekeeper.configuration import own_file, read_file
 from storekeeper.generations.deletion import remove_folder
 from storekeeper.generations.planning.describe import describe
 from storekeeper.ops.airflow_home import prepare_airflow
-from storekeeper.ops.bring_up import Report, Trouble, bring_up, losses_of
+from storekeeper.ops.bring_up import Outcome, Report, Trouble, bring_up, losses_of, start
 from storekeeper.ops.control.app_control import AppFailedError, app_control
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, held_alone, node_client
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance, app_settings
-from storekeeper.ops.errors import ImpossibleChangeError
+from storekeeper.ops.errors import AlreadyRunningError, ImpossibleChangeError, SupervisorUnreachableError
 from storekeeper.ops.hanging import continue_frozen, end_hanging
+from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.machine import check_ports, check_room, little_room
+from storekeeper.ops.operations import exclusive
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.platform_state import planned
 from storekeeper.ops.programs import STOP_TIMEOUT_S, Kind, kind_of
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.steps import Action, Step
 from storekeeper.ops.supervisor import forget_removed_apps, stop_all, write_conf
-from storekeeper.ops.supervisor_rpc import SupervisorRpc
+from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
 from storekeeper.ops.waiting import eventually
+from storekeeper.run_dir import last_started, make_private
 
 _POLL_S = 0.5
 _GONE = frozenset({Action.REMOVE, Action.FORGET})
+
+
+def up(
+    instance: Instance,
+    report: Report,
+    *,
+    accept_loss: bool = False,
+    foreground: bool = False,
+    only_running: bool = False,
+) -> Outcome:
+    """Brings the platform up and waits until each part works, or is known not to. Safe to repeat.
+
+    To one that runs it applies the configuration, and heals what was lost.
+
+    Args:
+        instance: the platform.
+        report: called with each step.
+        accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
+        foreground: whether the supervisor is to be a child of this process.
+        only_running: whether a platform that is down stays down: its keeper, such as systemd, is to start it.
+
+    Raises:
+        SupervisorUnreachableError: it is down, and was to stay so.
+        AlreadyRunningError: it runs already, and the supervisor was to be a child of this process.
+        PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
+    """
+    layout = instance.layout
+    if _running(layout, only_running=only_running) is None:
+        check_room(layout.root)
+    make_private(layout.root)
+    with exclusive(layout.lock, "up"):
+        client = _running(layout, only_running=only_running)
+        if client is None:
+            return start(instance, report, accept_loss=accept_loss, foreground=foreground)
+        if foreground:
+            msg = f"The platform in {layout.root} runs already: stop it with `storekeeper down`, or leave it running."
+            raise AlreadyRunningError(msg)
+        return Outcome(client, troubles=apply(instance, client, report, accept_loss=accept_loss))
+
+
+def _running(layout: RunLayout, *, only_running: bool) -> SupervisorRpc | None:
+    client = running_supervisor(layout)
+    if client is None and only_running:
+        msg = f"The platform in {layout.root} is down: `storekeeper up` starts it with this configuration."
+        raise SupervisorUnreachableError(msg)
+    return client
+
+
+def check_no_other(settings: PlatformSettings) -> None:
+    """Checks, before a new platform is made, that no other one is up that the user may have meant.
+
+    Raises:
+        AlreadyRunningError: one is, and the run directory was not named.
+    """
+    other = last_started()
+    if settings.names_run_dir or settings.run_dir.exists() or other is None or own_file() is not None:
+        return
+    if running_supervisor(RunLayout(other)) is not None:
+        raise AlreadyRunningError(
+            f"The platform in {other} is up, and commands in this folder use it: stop it with `storekeeper down`, or "
+            f"start a second one with STOREKEEPER_RUN_DIR set to {settings.run_dir}, and with ports of its own."
+        )
 
 
 def plan_of(instance: Instance, client: SupervisorRpc) -> tuple[Step, ...]:

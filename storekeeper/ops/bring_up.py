@@ -1,4 +1,4 @@
-"""Bringing up the processes of a platform whose supervisor runs. One part's failure leaves the others alone."""
+"""Starting a platform, and what of one that runs is not up. One part's failure leaves the others alone."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from types import MappingProxyType
 from storekeeper.apps.registry import APPS, DRIVERS
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.topics import Topics
+from storekeeper.errors import ConfigurationError
 from storekeeper.generations.aliases import publish_lost_aliases
 from storekeeper.kafka.clients import answers
+from storekeeper.kafka.properties import read_properties
 from storekeeper.ops.airflow_client import AirflowClient
-from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database
+from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_airflow, prepare_database
+from storekeeper.ops.broker import prepare_broker
+from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import StartError
+from storekeeper.ops.kafka.check import check_clock, check_kafka
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.lost_topics import Losses, known_topics, lost_topics, refuse
-from storekeeper.ops.machine import check_not_full
+from storekeeper.ops.lost_topics import Losses, check_not_empty, known_topics, lost_topics, refuse
+from storekeeper.ops.machine import check_not_full, check_ports
+from storekeeper.ops.operations import undisturbed
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.overview.model import Overview, Process
 from storekeeper.ops.overview.processes import LOST
 from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, desired_programs, node_program, stopped_programs
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor import end_orphans, forget_removed_apps, start_supervisor, stop_everything
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.topics import make_topics
 from storekeeper.ops.waiting import eventually
+from storekeeper.private_files import mend_modes
 from storekeeper.program import NO_RESTART
 
 DAGS = (
@@ -55,6 +63,60 @@ class Trouble:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How `up` ended. `password` is that of Airflow's admin if it was generated just now, to be shown once. `troubles`
+    are what doesn't work: all else does.
+    """
+
+    supervisor: SupervisorRpc
+    password: str | None = None
+    troubles: tuple[Trouble, ...] = ()
+
+
+def start(instance: Instance, report: Report, *, accept_loss: bool, foreground: bool) -> Outcome:
+    """Starts a platform that doesn't run. The caller holds the run directory's lock. Arguments are those of `up`.
+
+    Raises:
+        PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
+    """
+    settings, layout = instance.settings, instance.layout
+    _check_kafka(settings, report)
+    if not accept_loss:
+        check_not_empty(settings, [*APPS.values()])
+    layout.make()
+    if end_orphans(layout.root):
+        report("ended what an earlier platform had left running")
+    forget_removed_apps(layout, APPS)
+    check_ports(settings.ports)
+    mend_modes(layout.root)
+    try:
+        write_started_with(layout, effective(settings))
+        if settings.starts_broker:
+            prepare_broker(layout, settings, instance.environment)
+        password = prepare_airflow(layout, settings) if settings.embeds_airflow else None
+        client = start_supervisor(layout, settings, instance.environment, instance.programs, foreground=foreground)
+        troubles = bring_up(instance, client, report, accept_loss=accept_loss)
+    except BaseException:
+        with undisturbed():
+            stop_everything(layout)
+        raise
+    return Outcome(client, password, troubles)
+
+
+def _check_kafka(settings: PlatformSettings, report: Report) -> None:
+    path = settings.kafka_properties
+    if settings.starts_broker and path is not None and (lines := read_properties(path)):
+        raise ConfigurationError(
+            f"{path} has {min(lines)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's "
+            "own broker takes lines of a schema registry only"
+        )
+    if not settings.starts_broker:
+        for checked in check_kafka(settings, APPS.values()):
+            report(checked)
+        report(check_clock(settings))
 
 
 def bring_up(

@@ -35,7 +35,7 @@ def call(called_here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
                 patch.setenv(name, value)
             patch.chdir(platform.run_dir.parent)
             patch.setattr(signal, "signal", lambda *_: None)
-            patch.setattr("storekeeper.ops.up.start_supervisor", _no_platform)
+            patch.setattr("storekeeper.ops.bring_up.start_supervisor", _no_platform)
             patch.setattr(sys, "argv", ["storekeeper", *words])
             capsys.readouterr()
             with pytest.raises(SystemExit) as ended:

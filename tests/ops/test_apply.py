@@ -186,10 +186,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
     def configured(name: str) -> None:
         """Has the configuration name one app alone."""
-        for place in ("storekeeper.ops.programs", "storekeeper.ops.platform_state", "storekeeper.ops.bring_up"):
+        for place in ("storekeeper.ops.platform_state", "storekeeper.ops.bring_up"):
             monkeypatch.setattr(f"{place}.DRIVERS", {name: (name,)})
         kept = {name: registry.APPS[name]}
-        for place in ("apply", "programs", "platform_state"):
+        for place in ("apply", "platform_state"):
             monkeypatch.setattr(f"storekeeper.ops.{place}.APPS", kept)
         monkeypatch.setattr("storekeeper.apps.registry.APPS", kept)
         monkeypatch.setattr("storekeeper.apps.registry.DRIVERS", {name: (name,)})

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,7 +73,7 @@ def test_the_program_begins_when_its_disk_has_room(
     happened: list[object] = []
     free = iter([0, 63 * MIB, 64 * MIB - 1, 64 * MIB])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
-    monkeypatch.setattr(paced_exec.time, "sleep", lambda _: happened.append("waits"))
+    monkeypatch.setattr(time, "sleep", lambda _: happened.append("waits"))
     monkeypatch.setattr(os, "execvp", lambda program, argv: happened.append((program, argv)))
     paced_exec.main([str(tmp_path / "kafka.start.json"), ROOM, str(tmp_path), "64", "java", "-x"])
     assert happened == ["waits", "waits", ("java", ["java", "-x"])]

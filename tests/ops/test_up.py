@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from storekeeper.ops.apply import check_no_other, up
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError, SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
 from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.ops.supervisor import find_orphans, forget_removed_apps
-from storekeeper.ops.up import check_no_other, up
 from storekeeper.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 from tests.ops.called_command import Call
@@ -30,7 +30,7 @@ def test_a_platform_whose_supervisor_ends_is_not_started_by_apply(
 ) -> None:
     """It would run beside the unit of systemd, or the container's command, that starts it again."""
     found = iter([object()] * seen)
-    monkeypatch.setattr("storekeeper.ops.up.running_supervisor", lambda _: next(found, None))
+    monkeypatch.setattr("storekeeper.ops.apply.running_supervisor", lambda _: next(found, None))
     instance = Instance.of(PlatformSettings.load(run_dir=run_dir))
     with pytest.raises(SupervisorUnreachableError, match="is down: `storekeeper up` starts it"):
         up(instance, lambda _: None, only_running=True)
@@ -104,7 +104,7 @@ def test_the_platforms_own_broker_takes_properties_of_a_registry_only(
     properties.touch(0o600)
     platform = PlatformProcess.in_folder(run_dir, kafka_properties=str(properties))
     properties.write_text("schema.registry.url=http://127.0.0.1:8081\n")
-    monkeypatch.setattr("storekeeper.ops.up.check_ports", _reached)
+    monkeypatch.setattr("storekeeper.ops.bring_up.check_ports", _reached)
     with pytest.raises(AssertionError, match="behind the check"):
         call(platform, "up")
     properties.write_text("schema.registry.url=http://127.0.0.1:8081\nsecurity.protocol=SSL\n")
@@ -131,7 +131,7 @@ def test_a_second_platform_by_accident_is_refused(tmp_path: Path, monkeypatch: p
         remember_started(tmp_path / "other")
     check_no_other(OwnPlatformSettings.load())
     monkeypatch.setattr(
-        "storekeeper.ops.up.running_supervisor", lambda layout: layout.root == tmp_path / "other" or None
+        "storekeeper.ops.apply.running_supervisor", lambda layout: layout.root == tmp_path / "other" or None
     )
     with pytest.raises(
         AlreadyRunningError, match=f"{tmp_path}/other is up.*STOREKEEPER_RUN_DIR set to {tmp_path}/.run"
