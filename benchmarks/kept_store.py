@@ -23,11 +23,11 @@ from storekeeper.changelog.headers import CHANGES, ChangelogHeaders
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.snapshots.append import Appending
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import StoreValues, values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.seal import Seal, SealedTable

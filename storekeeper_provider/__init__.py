@@ -46,7 +46,12 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [{"integration-name": "Storekeeper", "python-modules": ["storekeeper_provider.hook"]}],
         "operators": [{"integration-name": "Storekeeper", "python-modules": ["storekeeper_provider.operators"]}],
         "sensors": [{"integration-name": "Storekeeper", "python-modules": ["storekeeper_provider.sensors"]}],
-        "triggers": [{"integration-name": "Storekeeper", "python-modules": ["storekeeper_provider.triggers"]}],
+        "triggers": [
+            {
+                "integration-name": "Storekeeper",
+                "python-modules": ["storekeeper_provider.operators", "storekeeper_provider.sensors"],
+            }
+        ],
         "notifications": ["storekeeper_provider.notifications.WebhookNotifier"],
         "extra-links": [
             "storekeeper_provider.operators.QueryPageLink",

@@ -1,18 +1,24 @@
-"""Operators that run jobs of a platform through its control API, without holding a worker, and their buttons."""
+"""The operator that runs a job of a platform through its control API, its buttons, and the trigger that waits for it.
+
+No worker is held meanwhile.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralTimeout
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from storekeeper_provider import CONNECTION, POOL
-from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.triggers import TASK_ENDED, JobTrigger
+from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,6 +50,14 @@ class SparkUiLink(_ConnectionLink):
     field = "spark_ui"
 
 
+TASK_ENDED = "somebody has ended its task"
+"""Why a trigger cancels a job."""
+NO_ANSWER_S = 600.0
+"""How long the control API may be away before the wait fails, and a retry starts or finds the job."""
+FIRST_PAUSE_S = conf.getint("workers", "min_heartbeat_interval") + 2.0
+"""Airflow fails a task that goes on before the scheduler has seen the end of the process that deferred it, which takes
+up to a heartbeat's interval and a loop: https://github.com/apache/airflow/issues/72716."""
+PAUSE_S = 5.0
 _FINDING = 4
 _FINAL = {
     2: "wrong usage: an option or argument can't be used",
@@ -57,6 +71,52 @@ _LOG_PREFIX = "storekeeper: "
 """How the lines of the program begin that say why it failed."""
 _LAST_LINES = 20
 _MOST_LOG = 1 << 20
+
+
+class JobTrigger(BaseTrigger):
+    """Fires once a job is over. The event is {"job": its id}, or {"error": why nobody can say}.
+
+    A triggerer that takes over from a killed one asks again, with the same result. If somebody ends the task, the job
+    is cancelled.
+    """
+
+    def __init__(self, *, name: str, storekeeper_conn_id: str) -> None:
+        super().__init__()
+        self.name = name
+        self.storekeeper_conn_id = storekeeper_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class path and arguments, which Airflow stores."""
+        path = f"{type(self).__module__}.{type(self).__name__}"
+        return path, {"name": self.name, "storekeeper_conn_id": self.storekeeper_conn_id}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Asks once the scheduler has seen that the task is deferred, and then every five seconds."""
+        hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
+        yield await awaited({"job": self.name}, lambda: hook.job(self.name)["state"] != "running")
+
+    async def on_kill(self) -> None:
+        """Cancels the job, as somebody has ended the task."""
+        hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
+        await asyncio.to_thread(hook.cancel_job, self.name, TASK_ENDED)
+
+
+async def awaited(payload: dict[str, Any], reached: Callable[[], bool]) -> TriggerEvent:
+    """Waits until `reached` returns true, and gives up if the control API is away for too long."""
+    answered_s = time.monotonic()
+    pause_s = FIRST_PAUSE_S
+    while True:  # it happens in other processes: nothing could set an event
+        await asyncio.sleep(pause_s)
+        pause_s = PAUSE_S
+        try:
+            if await asyncio.to_thread(reached):
+                return TriggerEvent(payload)
+            answered_s = time.monotonic()
+        except NoAnswerError as error:
+            if time.monotonic() - answered_s > NO_ANSWER_S:
+                return TriggerEvent({"error": str(error)})
+        except Exception as error:
+            return TriggerEvent({"error": str(error)})
 
 
 class StorekeeperJobOperator(BaseOperator):

@@ -1,20 +1,65 @@
-"""Sensors that hold no worker."""
+"""Sensors that hold no worker, and the trigger that waits for a generation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.triggers import CaughtUpTrigger
+from storekeeper_provider.operators import awaited
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+class CaughtUpTrigger(BaseTrigger):
+    """Fires once the candidate generation of an app is at most `max_behind` input records behind the live one.
+
+    The event is {"behind": records}, or {"error": why it never will be, or why nobody can say}.
+    """
+
+    def __init__(self, *, app: str, max_behind: int, storekeeper_conn_id: str) -> None:
+        super().__init__()
+        self.app = app
+        self.max_behind = max_behind
+        self.storekeeper_conn_id = storekeeper_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class path and arguments, which Airflow stores."""
+        path = f"{type(self).__module__}.{type(self).__name__}"
+        names = ("app", "max_behind", "storekeeper_conn_id")
+        return path, {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Asks once the scheduler has seen that the task is deferred, and then every five seconds."""
+        hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
+        seen: dict[str, Any] = {}
+
+        def is_seen() -> bool:
+            seen.clear()
+            seen.update(progress_of(hook.generations(self.app)))
+            return "error" in seen or (seen["behind"] is not None and seen["behind"] <= self.max_behind)
+
+        event = await awaited({}, is_seen)
+        yield TriggerEvent({**seen, **event.payload})
+
+
+def progress_of(status: dict[str, Any]) -> dict[str, Any]:
+    """How far the candidate of an app is, as {"behind"}; None if that is unknown. {"error"} if it gets no further."""
+    app, candidate = status["app"], status["candidate"]
+    if candidate is None:
+        return {"error": f"{app} has no generation on its way: run this DAG from its task *seed* on"}
+    process = status["processes"].get(f"{app}-next")
+    if process is not None and process["state"] == "FAILED":
+        return {"error": f"{app}-next has failed: {process['error']}"}
+    entry = next(one for one in status["generations"] if one["generation"] == candidate)
+    return {"behind": entry["records_behind_live"]}
 
 
 class CaughtUpSensor(BaseOperator):

@@ -33,9 +33,8 @@ from storekeeper.generations.live import journal_of, live_from, live_store, name
 from storekeeper.serdes.keys.row_keys import key_of_row
 from storekeeper.snapshots.as_of import quoted
 from storekeeper.snapshots.delta_log import open_table
-from storekeeper.snapshots.duck import close_off, opened, run
+from storekeeper.snapshots.duck import Scan, close_off, opened, run
 from storekeeper.snapshots.job import take_snapshots
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.verification.node_copies import NodeCopies

@@ -17,6 +17,7 @@ import pyarrow as pa
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.topics import TopicBounds, Topics
@@ -29,11 +30,9 @@ from storekeeper.generations.journal import TABLES, GenerationState, Journal
 from storekeeper.generations.seeding import Seed, Seeding
 from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import HISTORY, Coverage, changes_until, fold_sql, iso_ms
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.delta_log import open_table
-from storekeeper.snapshots.duck import folding
+from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.history import HistoryManifest, history_manifests
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 
 _COLUMNS = ("_partition", "_key", "_value", "_timestamp_ms")

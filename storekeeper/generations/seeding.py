@@ -30,7 +30,7 @@ from storekeeper.clock import Clock
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.markers import Marker
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch, planned_batches
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.engine.runtime.session import leased_session
@@ -63,7 +63,6 @@ from storekeeper.generations.seed_rows import (
 from storekeeper.kafka.clients import new_producer
 from storekeeper.names import markers_topic
 from storekeeper.snapshots.changes import cut, newest_by_key, read_changelog, whole_range
-from storekeeper.snapshots.committed_batch import CommittedBatch, planned_batches
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.slots import NO_SLOTS, Slots, assigned, partitions_by_slot, slot_of

@@ -11,9 +11,8 @@ import orjson
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
-from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
-from storekeeper.engine.runtime.heartbeat import read_heartbeat
+from storekeeper.engine.runtime.heartbeat import heartbeat_problem, read_heartbeat
 from storekeeper.generations.desired_state import Role, check_not_fixed
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, Journal, JournalFile

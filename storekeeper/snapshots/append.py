@@ -14,15 +14,16 @@ import pyarrow as pa
 
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.collector import collector_off
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.errors import ChangelogError
 from storekeeper.locations import reaching
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import StoreValues, derived_columns
-from storekeeper.snapshots.committed_batch import CommittedBatch, TaskProgress
 from storekeeper.snapshots.history import (
     CHANGE_COLUMNS,
     PARTITIONED_BY,
     HistoryManifest,
+    TaskProgress,
     history_schema,
     newest_history,
 )

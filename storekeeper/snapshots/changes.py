@@ -16,10 +16,10 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.headers import BATCH_ID, GENERATION
 from storekeeper.changelog.skipped import skip_reason
 from storekeeper.engine.kafka_rows import kafka_rows
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.schemas.arrow_types import arrow_type
 from storekeeper.snapshots.columns import ROW_KEY
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.stores.record_context import Header
 from storekeeper.topology.records import RecordFields
 

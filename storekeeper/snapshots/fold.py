@@ -20,11 +20,10 @@ from storekeeper.snapshots.as_of import changes_after, quoted
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues, snapshot_schema
 from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
-from storekeeper.snapshots.duck import folding
+from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.history import HistoryManifest, history_of
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.table_writer import TableWriter
 from storekeeper.stores.row_digest import moved, row_hash
 

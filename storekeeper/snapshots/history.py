@@ -55,6 +55,8 @@ CHANGE_MEANINGS = PLACE_MEANINGS | {
 }
 """What these columns hold, for the catalogue."""
 PARTITIONED_BY = "_day"
+TaskProgress = Mapping[str, Mapping[str, str]]
+"""What tasks need to go on after a batch, beside their rows: stream times and timers, as JSON by slot and partition."""
 _OF_CATALOGUES = {"commitInfo", "metaData"}
 """What commits of comments are made of."""
 
@@ -77,7 +79,7 @@ class HistoryManifest:
         store, app, kind: whose it is.
         changelog_topic: the changelog that its newest era is of.
         changelog_id: the broker's id of it.
-        progress: that of the app's tasks after `batch`, as JSON by slot and partition; empty if it was not known.
+        progress: that of the app's tasks after `batch`; empty if it was not known.
         generation: that changelog's generation.
         live_from: the batch from which that generation was live without a break.
         changelog_offsets: next offsets by partition: all records below them are in the history.
@@ -114,7 +116,7 @@ class HistoryManifest:
     sorted_before: str = ""
     changelog_id: str = ""
     live_from: int = 0
-    progress: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    progress: TaskProgress = field(default_factory=dict)
 
     def era(self, at_ms: int) -> int:
         """The first time of the era that a time is in; the history's first time for one before."""

@@ -16,9 +16,8 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import Coverage, changes_until, fold_sql, iso_ms
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import commits, open_table
-from storekeeper.snapshots.duck import run, shared
+from storekeeper.snapshots.duck import Scan, run, shared
 from storekeeper.snapshots.history import HistoryManifest, history_of, newest_history
-from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
 
 _FOLDED = ("_partition", "_key", "_offset", "_value")

@@ -16,10 +16,9 @@ from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.locations import failure, reaching
 from storekeeper.snapshots.as_of import quoted
 from storekeeper.snapshots.catalogue.entry import Entry
-from storekeeper.snapshots.duck import folding
+from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.history import PARTITIONED_BY, HistoryManifest, history_schema, newest_history
 from storekeeper.snapshots.parquet_files import has_only
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_writer import TableWriter, take_back
 

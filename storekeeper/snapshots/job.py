@@ -17,17 +17,21 @@ from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import Clock
 from storekeeper.delta_files import is_table
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.markers import markers_after
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch, planned_batches
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.lease import job_lease, jobs_held
 from storekeeper.engine.runtime.topics import Topics, await_topics
 from storekeeper.errors import SnapshotDamagedError, StateError
+from storekeeper.kafka.connection import Kafka
+from storekeeper.names import markers_topic
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.schemas.bound import value_subject
 from storekeeper.snapshots.append import Appending
 from storekeeper.snapshots.catalogue.entry import entry_of_history, entry_of_store, is_configured
 from storekeeper.snapshots.columns import values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch, TaskProgress, planned_batches, progress_after
 from storekeeper.snapshots.fold import Current
+from storekeeper.snapshots.history import TaskProgress
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.seal import SealedTable
 
@@ -150,6 +154,26 @@ def _held(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator
     else:
         with jobs_held(names, settings, clock):
             yield None
+
+
+def progress_after(kafka: Kafka, checkpoint: BatchCheckpoint, app: str, batch: CommittedBatch) -> TaskProgress:
+    """The progress of an app's tasks after a batch; empty if it is not known any more, or the app has no tasks.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+    """
+    claim, query_id = CheckpointOwner.read(checkpoint.path), checkpoint.query_id()
+    if claim is None or query_id is None:
+        return {}
+    topics = {slot: markers_topic(app, batch.generation, slot) for slot in claim.slots}
+    there = {*Topics(kafka).names()}.intersection(topics.values())
+    progress: dict[str, dict[str, str]] = {}
+    for slot, topic in topics.items():
+        markers = markers_after(kafka, topic, query_id, batch.batch_id) if topic in there else None
+        if markers is None:
+            return {}
+        progress[slot] = {str(partition): marker.progress.decode() for partition, marker in sorted(markers.items())}
+    return progress
 
 
 class Snapshot:

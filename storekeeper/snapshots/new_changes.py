@@ -16,8 +16,8 @@ import pyarrow as pa
 from storekeeper.changelog.headers import BATCH_ID, BATCH_TIME, CHANGES, GENERATION, SCHEMA_VERSION
 from storekeeper.changelog.log_record import CLEANUP, Headers, LogRecord
 from storekeeper.clock import DAY_MS
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.snapshots.columns import ReadFields, derived_columns
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.history import history_schema
 
 _BATCH_ROWS = 16_384

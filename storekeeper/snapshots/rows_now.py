@@ -25,8 +25,7 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import KeyRanges, changes_in, in_ranges_sql, quoted
 from storekeeper.snapshots.columns import derived_columns, snapshot_schema, values_of
 from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
-from storekeeper.snapshots.duck import folding
-from storekeeper.snapshots.scan import Scan
+from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.seeds import TableSeed
 

@@ -41,9 +41,8 @@ from storekeeper.snapshots.as_of import (
     value_columns,
 )
 from storekeeper.snapshots.delta_log import commits, delta_table
-from storekeeper.snapshots.duck import Column, QueryResult, close_off, opened, run
+from storekeeper.snapshots.duck import Column, QueryResult, Scan, close_off, opened, run
 from storekeeper.snapshots.history_reads import StoreHistory
-from storekeeper.snapshots.scan import Scan
 
 __all__ = ["Column", "QueryResult", "list_tables", "query"]
 

@@ -15,12 +15,11 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import changes_after, quoted
 from storekeeper.snapshots.columns import StoreValues, derived_columns
 from storekeeper.snapshots.delta_log import open_table
-from storekeeper.snapshots.duck import folding
+from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.history import HistoryManifest, history_schema, newest_history
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.new_changes import Log, Mark
 from storekeeper.snapshots.proof import Flaw, differing
-from storekeeper.snapshots.scan import Scan
 from storekeeper.verification.commit_times import CommitTimes
 
 _BATCH_ROWS = 16_384

@@ -15,8 +15,7 @@ from harness.waiting import eventually
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import ManualClock, SystemClock
-from storekeeper.engine.runtime.app_health import HEARTBEAT_STALE_MS
-from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
+from storekeeper.engine.runtime.heartbeat import HEARTBEAT_STALE_MS, AppState, Heartbeat, write_heartbeat
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.comparison import ComparisonVerdict

@@ -97,7 +97,7 @@ class DagServer:
 def dag_server(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagServer]:
     """One for all tests, on the shared Airflow home."""
     # There is no scheduler that could be late.
-    pauses = {f"storekeeper_provider.triggers:{name}": 0.5 for name in ("FIRST_PAUSE_S", "PAUSE_S")}
+    pauses = {f"storekeeper_provider.operators:{name}": 0.5 for name in ("FIRST_PAUSE_S", "PAUSE_S")}
     process = subprocess.Popen(
         [sys.executable, *adjusted.command(pauses, "tests.dags.run_dag", [])],
         env=environment(tmp_path_factory.mktemp("dag-server"), **airflow_home),

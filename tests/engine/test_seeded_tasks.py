@@ -15,9 +15,9 @@ import pytest
 from harness.broker import Broker
 from storekeeper.apps.topology_app import Describe
 from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.serdes.keys.windows import decode_window_row_key
-from storekeeper.snapshots.committed_batch import CommittedBatch, progress_after
-from storekeeper.snapshots.job import Snapshot
+from storekeeper.snapshots.job import Snapshot, progress_after
 from tests.engine import seeded_tasks
 from tests.engine.seeded_tasks import EVENTS, LoggedTables
 from tests.engine.spark_run import SparkRun

@@ -15,7 +15,7 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.apps.topology_app import own_topics, slots_after
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
@@ -27,8 +27,7 @@ from storekeeper.generations.journal import Generation
 from storekeeper.generations.recovery import Recovering
 from storekeeper.generations.seeding import Seeding
 from storekeeper.node.cluster.aliases import Alias
-from storekeeper.snapshots.committed_batch import CommittedBatch, progress_after
-from storekeeper.snapshots.job import Snapshot
+from storekeeper.snapshots.job import Snapshot, progress_after
 from storekeeper.topology import Store, StreamsBuilder, tumbling, with_key
 from tests.engine.spark_run import SparkRun, run_query
 

@@ -15,11 +15,10 @@ from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import Location
 from storekeeper.snapshots.columns import PLACE_COLUMNS, values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.job import Snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove

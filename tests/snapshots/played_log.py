@@ -11,12 +11,12 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.headers import CHANGES, ChangelogHeaders
 from storekeeper.changelog.log_record import CleanupAction, Headers, LogRecord, cleanup_headers
 from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.append import Appending
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.history import HistoryManifest

@@ -19,8 +19,8 @@ from storekeeper.schemas.sql_types import PLAIN_TYPES
 from storekeeper.serdes.keys.versions import version_row_key
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.as_of import HISTORY
+from storekeeper.snapshots.duck import Scan
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
-from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.sql import query
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import DELETED_VERSION, version_of

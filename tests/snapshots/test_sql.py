@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import InvalidArgumentError, StorageError
 from storekeeper.snapshots import duck, sql
-from storekeeper.snapshots.scan import Scan
+from storekeeper.snapshots.duck import Scan
 from storekeeper.snapshots.sql import Column, list_tables, query
 
 TIMES = pa.timestamp("us", tz="UTC")

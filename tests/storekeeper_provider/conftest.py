@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from storekeeper.ops.control.jobs import end_job_processes
-from storekeeper_provider import triggers
+from storekeeper_provider import operators
 from tests.dags.conftest import connection_to
 from tests.ops.control.toys import ControlProcess
 
@@ -17,8 +17,8 @@ from tests.ops.control.toys import ControlProcess
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triggers ask more often: there is no scheduler that could be late."""
-    monkeypatch.setattr(triggers, "FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr(triggers, "PAUSE_S", 0.1)
+    monkeypatch.setattr(operators, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(operators, "PAUSE_S", 0.1)
 
 
 @pytest.fixture(scope="module")

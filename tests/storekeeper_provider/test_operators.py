@@ -18,10 +18,10 @@ from airflow.triggers.base import TriggerEvent
 from storekeeper.ops.airflow_home import airflow_options
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import OwnPlatformSettings
-from storekeeper_provider import triggers
+from storekeeper_provider import operators
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.operators import StorekeeperJobOperator, job_id, reasons_in
-from storekeeper_provider.triggers import FIRST_PAUSE_S, JobTrigger, progress_of
+from storekeeper_provider.operators import FIRST_PAUSE_S, JobTrigger, StorekeeperJobOperator, job_id, reasons_in
+from storekeeper_provider.sensors import progress_of
 from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("connection")]
@@ -181,7 +181,7 @@ def test_ids_differ_by_dag_run_task_and_map_index_alone() -> None:
 def test_a_wait_is_given_up_if_the_platform_is_away_for_too_long(
     monkeypatch: pytest.MonkeyPatch, no_connection: None
 ) -> None:
-    monkeypatch.setattr(triggers, "NO_ANSWER_S", -1)
+    monkeypatch.setattr(operators, "NO_ANSWER_S", -1)
     trigger = JobTrigger(name="one", storekeeper_conn_id="storekeeper_default")
     assert "doesn't answer" in fired(trigger)["error"]
     with pytest.raises(AirflowException, match="doesn't answer"):
@@ -201,17 +201,17 @@ def test_a_task_goes_on_after_the_scheduler_has_seen_the_end_of_the_process_that
         paused.append(pause_s)
 
     def job(*_: object) -> dict[str, str]:
-        assert paused == [triggers.FIRST_PAUSE_S], "it pauses before it asks"
+        assert paused == [operators.FIRST_PAUSE_S], "it pauses before it asks"
         return {"state": "succeeded"}
 
-    monkeypatch.setattr(triggers, "asyncio", SimpleNamespace(sleep=sleep, to_thread=asyncio.to_thread))
+    monkeypatch.setattr(operators, "asyncio", SimpleNamespace(sleep=sleep, to_thread=asyncio.to_thread))
     monkeypatch.setattr(StorekeeperHook, "job", job)
     assert fired(JobTrigger(name="one", storekeeper_conn_id="storekeeper_default")) == {"job": "one"}
 
 
 def test_a_trigger_is_made_anew_from_what_airflow_stores() -> None:
     path, arguments = JobTrigger(name="one", storekeeper_conn_id="c").serialize()
-    assert path == "storekeeper_provider.triggers.JobTrigger"
+    assert path == "storekeeper_provider.operators.JobTrigger"
     assert JobTrigger(**arguments).serialize() == (path, arguments)
 
 

@@ -25,11 +25,11 @@ from storekeeper.changelog.position import Position
 from storekeeper.changelog.reader import TopicFacts
 from storekeeper.clock import SystemClock
 from storekeeper.engine.local_store import _OWN_END
+from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.generations.live import live_topology
 from storekeeper.snapshots.append import Appending
 from storekeeper.snapshots.catalogue.entry import entry_of_history, entry_of_store
 from storekeeper.snapshots.columns import values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.snapshots.seal import SealedTable

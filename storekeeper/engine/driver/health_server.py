@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from storekeeper.clock import Clock
-from storekeeper.engine.runtime.app_health import heartbeat_problem
-from storekeeper.engine.runtime.heartbeat import read_heartbeat
+from storekeeper.engine.runtime.heartbeat import heartbeat_problem, read_heartbeat
 from storekeeper.errors import ConfigurationError
 
 _LOOPBACK = "127.0.0.1"

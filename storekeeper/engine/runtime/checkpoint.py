@@ -10,6 +10,7 @@ Files appear whole, and are durable before the next step.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -24,6 +25,7 @@ from storekeeper.errors import SerializationError
 from storekeeper.locations import Location, entries, write_in_one_step
 
 _LOOKS_MS = 200
+_GENERATION = re.compile(r"gen-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,35 @@ class BatchCheckpoint:
             f"{file} is not what was written there, so this checkpoint can't be continued: "
             f"put the folder back from a copy, or {START_ANEW}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """The last batch that an app finished, the end of its input, and its time."""
+
+    generation: int
+    batch_id: int
+    source: Position
+    at_ms: int
+
+    @classmethod
+    def of(cls, checkpoint: BatchCheckpoint, generation: int) -> CommittedBatch | None:
+        """The batch of a checkpoint; None before the first is finished."""
+        batch_id = checkpoint.last_committed_batch()
+        if batch_id is None:
+            return None
+        return cls(generation, batch_id, checkpoint.end_position(batch_id), checkpoint.planned_at_ms(batch_id))
+
+
+def planned_batches(checkpoint: BatchCheckpoint) -> dict[int, int]:
+    """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
+    folders = [path for path in entries(checkpoint.path.parent) if _GENERATION.fullmatch(path.name)]
+    checkpoints = {int(path.name.removeprefix("gen-")): BatchCheckpoint(path) for path in folders}
+    return {
+        generation: planned
+        for generation, one in checkpoints.items()
+        if (planned := one.last_planned_batch()) is not None
+    }
 
 
 @dataclass

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from storekeeper.apps.settings import ClientSettings
 from storekeeper.clock import Clock, SystemClock
-from storekeeper.engine.runtime.app_health import heartbeat_problem
-from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, heartbeat_problem, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.platform_apps import PlatformApps

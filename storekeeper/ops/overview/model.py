@@ -11,8 +11,15 @@ from typing import Any
 
 from storekeeper.client.answers import NO_ANSWER_WITHIN
 from storekeeper.client.readings import NodeLag
-from storekeeper.engine.runtime.app_health import behind, heartbeat_problem, is_silent, restoring
-from storekeeper.engine.runtime.heartbeat import LIVE_STATES, AppState, Heartbeat
+from storekeeper.engine.runtime.heartbeat import (
+    LIVE_STATES,
+    AppState,
+    Heartbeat,
+    behind,
+    heartbeat_problem,
+    is_silent,
+    restoring,
+)
 from storekeeper.names import store_of
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 from storekeeper.quality.resolution import Resolution

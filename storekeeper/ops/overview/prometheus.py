@@ -8,8 +8,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from storekeeper.clock import Clock
-from storekeeper.engine.runtime.app_health import unread
-from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, unread
 from storekeeper.metrics.node_metrics import Kind, Metric
 from storekeeper.ops import platform_metrics
 from storekeeper.ops.layout import RunLayout

@@ -5,8 +5,8 @@ import pytest
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, TimesBesideBatches
-from storekeeper.locations import Location
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch, TimesBesideBatches, planned_batches
+from storekeeper.locations import Location, write_in_one_step
 from tests.apps.checkpoints import write_checkpoint
 
 ENDS = [{"pos": {"0": 10, "1": 20}}, {"pos": {"0": 15, "1": 20}}, {"pos": {"0": 15, "1": 25, "2": 4}}]
@@ -97,3 +97,16 @@ def test_what_is_written_beside_a_batch_has_no_later_time_than_the_batch(place: 
     checkpoint.plan(1, Position({"pos": {0: 2}}), 10**14)
     clock.advance(300)
     assert times() == 2300, "a batch whose clock is ahead"
+
+
+def test_the_last_committed_batch_decides(place: Location) -> None:
+    assert CommittedBatch.of(BatchCheckpoint(place / "none"), 1) is None
+    write_checkpoint(place / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
+    assert CommittedBatch.of(BatchCheckpoint(place / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}), 1_000)
+
+
+def test_what_is_planned_is_known_by_generation(place: Location) -> None:
+    for folder, batches in {"gen-1": (3, 9), "gen-2": (0,), "gen-3": (), "gen-2.upstream": (5,), "gen-x": (7,)}.items():
+        for batch_id in batches:
+            write_in_one_step(place / folder / "offsets" / str(batch_id), b"{}")
+    assert planned_batches(BatchCheckpoint(place / "gen-1")) == {1: 9, 2: 0}

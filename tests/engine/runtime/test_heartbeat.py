@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import orjson
 import pytest
 
-from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, heartbeat_problem, read_heartbeat, write_heartbeat
 
 BEAT = Heartbeat(
     app="pos",
@@ -54,3 +54,31 @@ def test_caught_up_needs_offsets_that_are_the_latest() -> None:
 
     assert replace(BEAT, latest_offsets=BEAT.offsets).caught_up
     assert not replace(BEAT, offsets={}, latest_offsets={}).caught_up
+
+
+def heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
+    return Heartbeat("pos", 1, pid, state, started_at_ms=0, updated_at_ms=100_000, error=error)
+
+
+@pytest.mark.parametrize(
+    ("beat", "now_ms", "problem"),
+    [
+        (heartbeat(), 100_000, None),
+        (heartbeat(), 130_000, None),
+        (heartbeat(), 130_001, "no heartbeat for 30 s"),
+        (heartbeat(pid=6), 100_000, "starting"),
+        (heartbeat(AppState.STARTING), 100_000, "starting"),
+        (heartbeat(AppState.FAILED, error="no topic"), 100_000, "failed: no topic"),
+        (
+            replace(heartbeat(AppState.FAILED, pid=6, error="no topic"), starts=4),
+            100_000,
+            "starting again (start 5) after it failed: no topic",
+        ),
+        (replace(heartbeat(AppState.FAILED, pid=6), starts=1), 100_000, "starting again (start 2) after it failed"),
+        (None, 100_000, "no heartbeat yet"),
+    ],
+)
+def test_an_app_is_healthy_only_by_its_own_fresh_heartbeat(
+    beat: Heartbeat | None, now_ms: int, problem: str | None
+) -> None:
+    assert heartbeat_problem(beat, 7, now_ms) == problem
