@@ -22,7 +22,7 @@ from storekeeper.engine.runtime.scale import AppScale, read_scale, write_scale
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, StateError
 from storekeeper.ops.control.app_control import AppControl, AppFailedError, AppTimeoutError, app_control
 from storekeeper.ops.control.asked import asked
-from storekeeper.ops.control.jobs import JobCancelledError
+from storekeeper.ops.control.problems import JobCancelledError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Kind, kind_of
 from storekeeper.ops.supervisor_rpc import SupervisorRpc

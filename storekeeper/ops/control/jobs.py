@@ -29,15 +29,17 @@ import psutil
 import structlog
 
 from storekeeper.clock import Clock
-from storekeeper.errors import InvalidArgumentError, RetriableError, StateError
+from storekeeper.errors import InvalidArgumentError, StateError
 from storekeeper.names import checked_name
 from storekeeper.ops import ends_with_parent
+from storekeeper.ops.control.app_actions import ACTIONS, change_app_by_words
+from storekeeper.ops.control.problems import JobConflictError, UnknownJobError
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.private_files import private_folder
 from storekeeper.program import ERROR_PREFIX, ExitCode, exit_code_of, storekeeper_command
 
 ALLOWED: Mapping[str, frozenset[str]] = {
-    "app": frozenset({"start", "stop", "restart", "scale", "upgrade"}),
+    "app": frozenset(ACTIONS),
     "check": frozenset(),
     "cleanup": frozenset({"preview", "run", "undo"}),
     "erase": frozenset(),
@@ -63,10 +65,6 @@ _LOG_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22
 _THREADS = 64
 _log = structlog.get_logger(__name__)
-
-Inside = Callable[[Sequence[str], threading.Event, Path], dict[str, Any]]
-"""Runs a command in a thread. Takes its arguments, the event that cancels it, and the file of its log. Returns what the
-command prints, and raises its errors."""
 
 
 def check_allowed(arguments: Sequence[str]) -> None:
@@ -102,18 +100,6 @@ def _runs_a_plan(arguments: Sequence[str]) -> bool:
     )
 
 
-class UnknownJobError(StateError):
-    """There is no job of that id: it was never asked for, or the control process has ended since."""
-
-
-class JobConflictError(StateError):
-    """A job of that id runs, with other arguments."""
-
-
-class JobCancelledError(RetriableError):
-    """The job was cancelled while it ran in a thread."""
-
-
 class JobState(StrEnum):
     """How far a job is."""
 
@@ -140,6 +126,11 @@ class Job:
     exit_code: int | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     task: asyncio.Task[None] | None = None
+
+    @property
+    def is_thread(self) -> bool:
+        """Whether it is a change of an app, which runs in a thread of the control process."""
+        return self.arguments[0] == "app"
 
     @property
     def state(self) -> JobState:
@@ -179,7 +170,6 @@ class Jobs:
         root: the folder of all jobs, which is emptied. What earlier jobs have left running is ended.
         environment: the variables of the jobs.
         clock: for their times.
-        inside: the commands that run in threads of this process, by their first word.
         command: the command line of `storekeeper ARGUMENTS`.
     """
 
@@ -189,13 +179,11 @@ class Jobs:
         environment: Mapping[str, str],
         *,
         clock: Clock,
-        inside: Mapping[str, Inside] | None = None,
         command: Callable[..., Sequence[str]] = storekeeper_command,
     ) -> None:
         self._root = root
         self._environment = environment
         self._clock = clock
-        self._inside = inside or {}
         self._command = command
         self._jobs: dict[str, Job] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="job")
@@ -253,7 +241,7 @@ class Jobs:
         if job.ended_at_ms is None and job.cancel_reason is None and job.task is not None:
             job.cancel_reason = reason
             job.cancelled.set()
-            if job.arguments[0] not in self._inside:
+            if not job.is_thread:
                 job.task.cancel()
             _log.info("job_cancelled", job=name, reason=reason)
         return job
@@ -266,13 +254,11 @@ class Jobs:
         self._threads.shutdown(wait=False)
 
     async def _run(self, job: Job) -> None:
-        inside = self._inside.get(job.arguments[0])
         try:
-            if inside is None:
-                job.exit_code = await self._run_process(job)
+            if job.is_thread:
+                job.exit_code = await asyncio.get_running_loop().run_in_executor(self._threads, _run_in_thread, job)
             else:
-                work = asyncio.get_running_loop().run_in_executor(self._threads, _run_inside, job, inside)
-                job.exit_code = await work
+                job.exit_code = await self._run_process(job)
         except OSError as error:  # a full disk, for example
             _write_error(job, str(error))
             job.exit_code = ExitCode.FAILED
@@ -326,9 +312,9 @@ async def _end_group(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _run_inside(job: Job, inside: Inside) -> int:
+def _run_in_thread(job: Job) -> int:
     try:
-        answer = inside(job.arguments, job.cancelled, job.folder / "log")
+        answer = change_app_by_words(job.arguments, job.cancelled, job.folder / "log")
     except StateError as error:
         _write_error(job, str(error))
         return exit_code_of(error)

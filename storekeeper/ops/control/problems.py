@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, RetriableError, StateError
 from storekeeper.node.query.answers.answer import Problem, problem_of
-from storekeeper.ops.control.jobs import JobConflictError, UnknownJobError
 from storekeeper.quality.errors import StagedTableError
+
+
+class UnknownJobError(StateError):
+    """There is no job of that id: it was never asked for, or the control process has ended since."""
+
+
+class JobConflictError(StateError):
+    """A job of that id runs, with other arguments."""
+
+
+class JobCancelledError(RetriableError):
+    """The job was cancelled while it ran in a thread."""
 
 
 class UnknownAppError(StateError):

@@ -20,7 +20,6 @@ from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.airflow_home import remove_old_logs, remove_old_runs
 from storekeeper.ops.control.access import Callers, Gate, own_token
 from storekeeper.ops.control.app import make_app
-from storekeeper.ops.control.app_actions import change_app_by_words
 from storekeeper.ops.control.jobs import Jobs
 from storekeeper.ops.control.views import PlatformViews
 from storekeeper.ops.environment import child_environment, inherited_environment
@@ -55,7 +54,7 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
     registry.register(PlatformCollector(layout, clock))
     with exclusive(layout.jobs / "lock", "control"):
         configure_log(structlog.processors.format_exc_info)
-        jobs = Jobs(layout.jobs, inherited_environment(), clock=clock, inside={"app": change_app_by_words})
+        jobs = Jobs(layout.jobs, inherited_environment(), clock=clock)
         app = make_app(jobs, PlatformViews(platform), partial(generate_latest, registry))
         gate = Gate(app, _callers(layout, nodes, clock), is_open={"/metrics"} if is_loopback(host) else ())
         context = None if tls is None else tls.server_context()

@@ -20,15 +20,12 @@ from storekeeper.errors import ConfigurationError, InvalidArgumentError, Invalid
 from storekeeper.ops.control import jobs as module
 from storekeeper.ops.control.jobs import (
     ALLOWED,
-    Inside,
     Job,
-    JobCancelledError,
-    JobConflictError,
     Jobs,
     JobState,
-    UnknownJobError,
     check_allowed,
 )
+from storekeeper.ops.control.problems import JobCancelledError, JobConflictError, UnknownJobError
 from tests.ops.control.toys import WAIT_S, await_begin, await_end, began, let_end, toy
 
 Test = Callable[..., None]
@@ -54,8 +51,8 @@ def in_a_loop(test: Callable[..., Awaitable[None]]) -> Test:
 _MADE: list[Jobs] = []
 
 
-def made(root: Path, **more: Any) -> Jobs:
-    _MADE.append(Jobs(root, dict(os.environ), clock=SystemClock(), command=toy, **more))  # noqa: TID251 (handed on)
+def made(root: Path) -> Jobs:
+    _MADE.append(Jobs(root, dict(os.environ), clock=SystemClock(), command=toy))  # noqa: TID251 (handed on)
     return _MADE[-1]
 
 
@@ -203,7 +200,9 @@ async def test_a_command_that_cannot_be_started_has_failed(root: Path, tmp_path:
     assert (await over(job), job.exit_code) == (JobState.FAILED, 1)
 
 
-def in_a_thread(answer: Callable[[], dict[str, Any]]) -> Inside:
+def in_a_thread(
+    answer: Callable[[], dict[str, Any]],
+) -> Callable[[Sequence[str], threading.Event, Path], dict[str, Any]]:
     def run(words: Sequence[str], cancelled: threading.Event, log: Path) -> dict[str, Any]:
         log.write_text(f"{' '.join(words)}\n")
         return answer()
@@ -212,7 +211,7 @@ def in_a_thread(answer: Callable[[], dict[str, Any]]) -> Inside:
 
 
 @in_a_loop
-async def test_a_change_of_an_app_is_a_thread(root: Path) -> None:
+async def test_a_change_of_an_app_is_a_thread(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> dict[str, Any]:
         raise ConfigurationError("there is no such app\nat all")
 
@@ -224,14 +223,15 @@ async def test_a_change_of_an_app_is_a_thread(root: Path) -> None:
         (fail, JobState.FAILED, 78, None, "storekeeper: there is no such app\nstorekeeper: at all\n"),
         (break_down, JobState.FAILED, 1, None, "storekeeper: KeyError: 'pid'\n"),
     ):
-        jobs = made(root, inside={"app": in_a_thread(answer)})
+        monkeypatch.setattr(module, "change_app_by_words", in_a_thread(answer))
+        jobs = made(root)
         job, _ = await jobs.start("one", ("app", "stop", "pos"), "somebody")
         assert (await over(job), job.exit_code, job.result()) == (state, code, result)
         assert job.log_from(0)[0] == f"app stop pos\n{log}"
 
 
 @in_a_loop
-async def test_a_change_of_an_app_is_cancelled_at_its_next_step(root: Path) -> None:
+async def test_a_change_of_an_app_is_cancelled_at_its_next_step(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
 
     def wait(_: Sequence[str], cancelled: threading.Event, __: Path) -> dict[str, Any]:
@@ -239,7 +239,8 @@ async def test_a_change_of_an_app_is_cancelled_at_its_next_step(root: Path) -> N
         assert cancelled.wait(WAIT_S)
         raise JobCancelledError("cancelled")
 
-    jobs = made(root, inside={"app": wait})
+    monkeypatch.setattr(module, "change_app_by_words", wait)
+    jobs = made(root)
     job, _ = await jobs.start("one", ("app", "stop", "pos"), "somebody")
     await asyncio.to_thread(begun.wait, WAIT_S)
     jobs.cancel("one", "not today")
@@ -249,7 +250,8 @@ async def test_a_change_of_an_app_is_cancelled_at_its_next_step(root: Path) -> N
 @in_a_loop
 async def test_old_jobs_are_forgotten(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT", 3)
-    jobs = made(root, inside={"app": in_a_thread(dict)})
+    monkeypatch.setattr(module, "change_app_by_words", in_a_thread(dict))
+    jobs = made(root)
     for number in range(6):
         job, _ = await jobs.start(f"job-{number}", ("app",), "somebody")
         await over(job)
