@@ -1,4 +1,4 @@
-"""The value of each setting and its source; the file with those that a platform was started with; what differs."""
+"""The value of each setting and its source; the file with those that a platform was started with."""
 
 from __future__ import annotations
 
@@ -91,34 +91,18 @@ def _place(path: Path, key: str, lines: list[tuple[int, str]]) -> str:
     return next((f"{path}:{number}" for number, line in lines if pattern.match(line)), str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A setting whose value differs from the one that the platform was started with."""
-
-    setting: Setting
-    old: Value
-    new: Value
-
-    def __str__(self) -> str:
-        return f"{self.setting.name}: {shown(self.old)} -> {shown(self.new)}"
-
-
-def differences(layout: RunLayout, values: Mapping[str, Effective]) -> list[Difference]:
-    """The settings whose value differs from the one that the platform in a run directory was started with."""
-    started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
-    return [
-        Difference(one.setting, old, one.value)
-        for name, one in sorted(values.items())
-        if name != "run_dir" and (old := started_with.get(name, one.setting.default_value)) != one.value
-    ]
-
-
 def effective_lines(settings: PlatformSettings) -> Iterator[str]:
     """A table: name, value, source, and the value of the running platform where it differs."""
-    layout, values = RunLayout(settings.run_dir), effective(settings)
-    running = differences(layout, values) if layout.started_with.is_file() else []
-    other = {one.setting.name: f"running with {shown(one.old)}" for one in running}
-    rows = [(name, shown(one.value), one.source, other.get(name, "")) for name, one in values.items()]
+    path, values = RunLayout(settings.run_dir).started_with, effective(settings)
+    running = read_file(path) if path.is_file() else None
+
+    def other(name: str, one: Effective) -> str:
+        if running is None or name == "run_dir":
+            return ""
+        old = running.get(name, one.setting.default_value)
+        return "" if old == one.value else f"running with {shown(old)}"
+
+    rows = [(name, shown(one.value), one.source, other(name, one)) for name, one in values.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()

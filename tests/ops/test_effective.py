@@ -11,7 +11,7 @@ import pytest
 
 from harness.ports import free_ports
 from harness.project import ROOT
-from storekeeper.ops.effective import differences, effective, effective_lines, write_started_with
+from storekeeper.ops.effective import effective, effective_lines, write_started_with
 from storekeeper.ops.environment import Instance, child_environment, inherited_environment
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import start_supervisor, stop_everything
@@ -43,7 +43,9 @@ def running(platform: Instance) -> Instance:
 
 
 def found(instance: Instance) -> list[str]:
-    return [str(one) for one in differences(instance.layout, effective(instance.settings))]
+    """The settings that differ from those of the running platform: name, old value, new value."""
+    differing = [line.split() for line in effective_lines(instance.settings) if "running with" in line]
+    return sorted(f"{name}: {rest[-1]} -> {value}" for name, value, *rest in differing)
 
 
 def test_the_settings_that_it_was_started_with_differ_in_nothing(running: Instance) -> None:
