@@ -104,11 +104,6 @@ def check_no_other(settings: PlatformSettings) -> None:
         )
 
 
-def plan_of(instance: Instance, client: SupervisorRpc) -> tuple[Step, ...]:
-    """The steps that `apply` would do."""
-    return planned(instance, client, describe(app_settings(instance.settings), SystemClock()))
-
-
 def apply(
     instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool = False
 ) -> tuple[Trouble, ...]:
@@ -120,7 +115,7 @@ def apply(
         ImpossibleChangeError: a setting can't change so. Nothing was done.
         PlatformError: nothing can work, as there is no broker or no room on the disk, or all of Kafka's data is lost.
     """
-    todo = plan_of(instance, client)
+    todo = planned(instance, client, describe(app_settings(instance.settings), SystemClock()))
     if impossible := [step for step in todo if step.action is Action.IMPOSSIBLE]:
         raise ImpossibleChangeError(f"{'. '.join(map(str, impossible))}. Nothing was changed.")
     if instance.settings.embeds_airflow:

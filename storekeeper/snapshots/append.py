@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from storekeeper.apps.spec import StoreSpec
+from storekeeper.changelog.scan import Changelog
 from storekeeper.collector import collector_off
 from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.errors import ChangelogError
@@ -27,7 +28,7 @@ from storekeeper.snapshots.history import (
     history_schema,
     newest_history,
 )
-from storekeeper.snapshots.new_changes import Log, NewChanges
+from storekeeper.snapshots.new_changes import NewChanges
 from storekeeper.snapshots.table_writer import TableWriter, take_back
 
 _READING_MS = 3_600_000
@@ -55,7 +56,7 @@ class Appending:
 
     store: StoreSpec
     entry: Entry
-    log: Log
+    log: Changelog
     values: StoreValues
     planned: Callable[[], Mapping[int, int]]
     tombstones_ms: int

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from storekeeper.changelog.headers import BATCH_ID, BATCH_TIME, CHANGES, GENERATION, SCHEMA_VERSION
-from storekeeper.changelog.log_record import CLEANUP, Headers, LogRecord
+from storekeeper.changelog.log_record import CLEANUP, Headers
+from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import DAY_MS
 from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.snapshots.columns import ReadFields, derived_columns
@@ -22,27 +23,6 @@ from storekeeper.snapshots.history import history_schema
 
 _BATCH_ROWS = 16_384
 _MOST_DIGITS = 18
-
-
-class Log(Protocol):
-    """A changelog; see `Changelog`."""
-
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-
-    @property
-    def partitions(self) -> range:
-        """Its partitions."""
-
-    def committed(self, partition: int) -> tuple[int, int]:
-        """The first offset, and the end of what is committed."""
-
-    def stable_end(self, partition: int) -> int:
-        """Where compaction ends by now."""
-
-    def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
-        """The records of a range."""
 
 
 class Mark(NamedTuple):
@@ -94,7 +74,7 @@ class NewChanges:
         count: how many records were read.
     """
 
-    log: Log
+    log: Changelog
     batch: CommittedBatch
     planned: Mapping[int, int]
     ends: Mapping[int, int]

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from storekeeper.changelog.log_record import Headers, LogRecord
+from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import DAY_MS
 from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import changes_after, quoted
@@ -18,7 +19,7 @@ from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.duck import Scan, folding
 from storekeeper.snapshots.history import HistoryManifest, history_schema, newest_history
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.new_changes import Log, Mark
+from storekeeper.snapshots.new_changes import Mark
 from storekeeper.snapshots.proof import Flaw, differing
 from storekeeper.verification.commit_times import CommitTimes
 
@@ -41,7 +42,7 @@ class HistoryCopy:
     """
 
     path: Location
-    log: Log
+    log: Changelog
     values: StoreValues
     table: Location
     snapshot: SnapshotManifest | None

@@ -19,7 +19,7 @@ from storekeeper.apps import registry
 from storekeeper.generations.changes.contract import Description
 from storekeeper.ops import apply as module
 from storekeeper.ops import waiting
-from storekeeper.ops.apply import apply, plan_of
+from storekeeper.ops.apply import apply
 from storekeeper.ops.bring_up import Trouble
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
@@ -27,10 +27,12 @@ from storekeeper.ops.errors import DiskSpaceError, ImpossibleChangeError, PortTa
 from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.paced_exec import next_pause_s
 from storekeeper.ops.platform_apps import KnownStore, known_stores
+from storekeeper.ops.platform_state import planned
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import write_conf
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 
+NOTHING_RUNS = Description(0, {}, {})
 HELD: dict[str, str] = {}
 """What the last call of `bring_up` was told not to start."""
 
@@ -173,7 +175,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     run_dir = tmp_path / "run"
     supervisor = Supervisor(run_dir / "supervisor" / "supervisord.conf", run_dir / "settings.toml")
     views = type("TheseViews", (Views,), {"supervisor": supervisor})
-    monkeypatch.setattr(module, "describe", lambda *_: Description(0, {}, {}))
+    monkeypatch.setattr(module, "describe", lambda *_: NOTHING_RUNS)
     monkeypatch.setattr(module, "bring_up", bring_up)
     monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True, processes=[]))
     monkeypatch.setattr(module, "continue_frozen", lambda *_: None)
@@ -246,7 +248,7 @@ def test_a_setting_of_apps_restarts_the_apps_alone(bench: Bench, monkeypatch: py
     assert touched == {name for name in bench.supervisor.states if name in bench.supervisor.running} & touched
     assert not any(name.startswith(("node-", "kafka", "control")) for name in touched)
     assert "stop pos" in bench.supervisor.did
-    assert plan_of(bench.instance(), bench.supervisor) == ()
+    assert planned(bench.instance(), bench.supervisor, NOTHING_RUNS) == ()
 
 
 def test_a_setting_of_nodes_restarts_the_nodes_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +257,7 @@ def test_a_setting_of_nodes_restarts_the_nodes_alone(bench: Bench, monkeypatch: 
     assert bench.apply() == ()
     touched = {word.split()[1] for word in bench.supervisor.did if not word.startswith("update")}
     assert touched == {name for name in bench.supervisor.running if name.startswith("node-")} != set()
-    assert plan_of(bench.instance(), bench.supervisor) == ()
+    assert planned(bench.instance(), bench.supervisor, NOTHING_RUNS) == ()
 
 
 def test_nodes_are_added_first_and_restarted_one_after_the_other(bench: Bench) -> None:
@@ -339,7 +341,7 @@ def test_one_that_is_killed_anywhere_is_finished_by_the_next(
         bench.supervisor.cut_at = -1
         assert bench.apply(**changed) == ()
     instance = bench.instance(**changed)
-    assert plan_of(instance, bench.supervisor) == ()
+    assert planned(instance, bench.supervisor, NOTHING_RUNS) == ()
     wanted = {program.name for program in instance.programs}
     assert {*bench.supervisor.states} == wanted
     assert bench.supervisor.running == {name for name in wanted if not name.endswith("-next")}

@@ -11,6 +11,7 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.headers import CHANGES, ChangelogHeaders
 from storekeeper.changelog.log_record import CleanupAction, Headers, LogRecord, cleanup_headers
 from storekeeper.changelog.position import Position
+from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import CommittedBatch
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.append import Appending
@@ -34,7 +35,7 @@ def _of_word(word: str) -> bytes:
 
 
 @dataclass
-class PlayedLog:
+class PlayedLog(Changelog):
     """A topic. Each transaction ends with a mark, which takes an offset and is no record.
 
     Attributes:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
@@ -23,6 +23,7 @@ from storekeeper.changelog.log_record import CleanupAction, Headers, LogRecord, 
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.reader import TopicFacts
+from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import SystemClock
 from storekeeper.engine.local_store import _OWN_END
 from storekeeper.engine.runtime.checkpoint import CommittedBatch
@@ -123,7 +124,7 @@ class World:
         appending = Appending(
             store=REWARDS,
             entry=entry_of_history(REWARDS, POS, self.settings),
-            log=FakeChangelog(self.log),
+            log=cast("Changelog", FakeChangelog(self.log)),
             values=values,
             planned=lambda: {1: LAST_BATCH},
             tombstones_ms=FakeChangelog.facts.delete_retention_ms,
