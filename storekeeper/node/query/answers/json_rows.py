@@ -8,11 +8,9 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 import orjson
 
-from storekeeper.errors import InvalidArgumentError
 from storekeeper.serdes.keys.row_keys import LAYOUTS
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 
@@ -62,9 +60,6 @@ def value_json(value: bytes) -> bytes:
     return b'"value":%b' % value
 
 
-_PARTS = 5
-
-
 class RowLayout(StrEnum):
     """How a row key encodes its times."""
 
@@ -98,29 +93,8 @@ class RowTimes:
             return False
         return timed.end_ms is None or self.ends_from_ms <= timed.end_ms <= self.ends_to_ms
 
-    def encode(self) -> str:
-        """As `decode` reads it: safe in a query string."""
-        bounds = (self.starts_from_ms, self.starts_to_ms, self.ends_from_ms, self.ends_to_ms)
-        return ".".join((self.layout.value, *map(str, bounds)))
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Reads what `encode` wrote.
-
-        Raises:
-            InvalidArgumentError: if it can't be read.
-        """
-        layout, *bounds = text.split(".")
-        if layout not in set(RowLayout) or len(bounds) != _PARTS - 1 or not all(map(_is_number, bounds)):
-            raise InvalidArgumentError("times must be a layout and four numbers with points between them")
-        return cls(RowLayout(layout), *map(int, bounds))
-
 
 def timed_key(layout: RowLayout, row_key: bytes) -> TimedKey | None:
     """The parts of a row key; None if it has another layout."""
     split = LAYOUTS[layout].split(row_key)
     return None if split is None else TimedKey(*split)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 19

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
-
-import orjson
+from typing import Self
 
 from storekeeper.changelog.position import Position
 from storekeeper.node.query.answers.answer import (
@@ -70,15 +68,6 @@ class Origin:
             freshness.staleness_ms,
         )
 
-    def as_json(self) -> list[Any]:
-        """As `of_json` reads it."""
-        return [self.node, self.topic, self.partition, self.role, self.shown, self.offset_lag, self.staleness_ms]
-
-    @classmethod
-    def of_json(cls, fields: list[Any]) -> Self:
-        """Reads what `as_json` wrote. Raises TypeError if it didn't."""
-        return cls(*fields)
-
 
 def origin_headers(node: str, origins: Sequence[Origin], missing: Sequence[int]) -> dict[str, str]:
     """The origin headers of an answer from many partitions: the worst of its parts, and whether any is missing."""
@@ -104,17 +93,6 @@ def position_of(origins: Sequence[Origin]) -> PositionToken:
         partitions = offsets.setdefault(origin.topic, {})
         partitions[origin.partition] = max(origin.shown, partitions.get(origin.partition, 0))
     return PositionToken(changelog=Position(offsets))
-
-
-def with_origins(origins: Sequence[Origin], **fields: object) -> bytes:
-    """A part of an answer for another node: JSON with its origins."""
-    return orjson.dumps({"origins": [origin.as_json() for origin in origins], **fields})
-
-
-def read_with_origins(body: bytes) -> tuple[dict[str, Any], list[Origin]]:
-    """Reads what `with_origins` wrote."""
-    fields = orjson.loads(body)
-    return fields, [Origin.of_json(origin) for origin in fields["origins"]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ are missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import base64
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
 import structlog
 
 from storekeeper.clock import Clock
@@ -29,15 +31,20 @@ from storekeeper.node.query.reads.cooperative_scheduler import CooperativeSchedu
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.freshness import Freshest, FreshnessRequirement, TooStaleError, freshest
+from storekeeper.protocol.keys import decode_base64url
 from storekeeper.protocol.replica_freshness import ReplicaFreshness
 
 log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class PartitionQuery(Protocol[_T]):
-    """A query about partitions of one store, the same for every node."""
+class PartitionQuery(Protocol[_T_co]):
+    """A query about partitions of one store, the same for every node.
+
+    Between nodes, queries and answers are MessagePack.
+    """
 
     @property
     def store(self) -> str:
@@ -48,18 +55,14 @@ class PartitionQuery(Protocol[_T]):
         """The request that asks another node for some partitions; `rest` is the end of its query string."""
         ...
 
-    def local(self, replicas: Sequence[Replica]) -> _T | Steps[_T]:
+    def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
         """The answer from replicas of this node, in steps if it may take long.
 
         Raises InvalidStateStoreError if one of them can't answer.
         """
         ...
 
-    def encode(self, content: _T, origins: Sequence[Origin], /) -> bytes:
-        """The answer for another node, as `decode` reads it."""
-        ...
-
-    def decode(self, body: bytes) -> tuple[_T, list[Origin]]:
+    def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
         """Reads another node's answer. Any error says that it can't be read."""
         ...
 
@@ -304,6 +307,16 @@ def complete(store: str, gathered: Gathered[_T], asked: Asked) -> Gathered[_T]:
     raise StoreUnavailableError(msg)
 
 
+def packed(content: object, origins: Sequence[Origin]) -> bytes:
+    """An answer for another node."""
+    return msgspec.msgpack.encode((content, origins))
+
+
+def unpacked(body: bytes, kind: type[_T]) -> tuple[_T, list[Origin]]:
+    """Reads what `packed` wrote."""
+    return msgspec.msgpack.decode(body, type=tuple[kind, list[Origin]])  # type: ignore[valid-type]
+
+
 def _decoded(query: PartitionQuery[_T], answer: Answer) -> tuple[_T, list[Origin]]:
     if answer.status != 200:
         msg = f"another node answered with status {answer.status}"
@@ -314,13 +327,22 @@ def _decoded(query: PartitionQuery[_T], answer: Answer) -> tuple[_T, list[Origin
         raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
 
 
-def count_in(parameters: Mapping[str, str], name: str) -> int:
-    """A positive number among the parameters of a request between nodes. Raises InvalidArgumentError."""
-    text = parameters.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
-        msg = f"{name} must be a positive number"
-        raise InvalidArgumentError(msg)
-    return int(text)
+def asking(query: PartitionQuery[Any], rest: str) -> PeerRequest:
+    """The request that has a query in its query string; `asked_query` reads it."""
+    text = base64.urlsafe_b64encode(msgspec.msgpack.encode(query)).decode()
+    return PeerRequest(f"/internal/{type(query).__name__}/{query.store}?query={text}&{rest}")
+
+
+def asked_query(kind: type[_T], text: str) -> _T:
+    """A query from another node.
+
+    Raises:
+        InvalidArgumentError: it can't be read.
+    """
+    try:
+        return msgspec.msgpack.decode(decode_base64url(text, "the query"), type=kind)
+    except msgspec.MsgspecError as error:
+        raise InvalidArgumentError("the query can't be read: let all nodes have one version") from error
 
 
 def _missing(partitions: Iterable[int], answers: Sequence[NodeAnswer[_T]]) -> list[int]:

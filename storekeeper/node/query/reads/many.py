@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import orjson
 
 from storekeeper.errors import InvalidArgumentError
@@ -16,7 +16,7 @@ from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.cooperative_scheduler import Steps, finished
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.gather import Gathered, Gatherer
+from storekeeper.node.query.reads.gather import Gathered, Gatherer, unpacked
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.keys import decode_base64url
 
@@ -45,8 +45,8 @@ class KeysQuery:
 
     def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
         """As the internal route reads it, with the keys in the body."""
-        keys = [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
-        return PeerRequest(f"{INTERNAL_PATH}{self.store}?of=keys&{rest}", "POST", orjson.dumps(keys))
+        keys = [key for number in partitions for key in self.keys[number]]
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?of=keys&{rest}", "POST", msgspec.msgpack.encode(keys))
 
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows of this node's replicas."""
@@ -65,28 +65,9 @@ class KeysQuery:
                     rows[key] = None if row is None else row_json(key, row.value)
         return rows
 
-    def encode(self, rows: Rows, origins: Sequence[Origin]) -> bytes:
-        """As `decode` reads it: a line of JSON with the rows' lengths, then the rows, whose bytes stay as they are."""
-        head = {
-            "origins": [origin.as_json() for origin in origins],
-            "rows": [
-                [base64.urlsafe_b64encode(key).decode(), None if row is None else len(row)] for key, row in rows.items()
-            ],
-        }
-        return b"%b\n%b" % (orjson.dumps(head), b"".join(row for row in rows.values() if row is not None))
-
     def decode(self, body: bytes) -> tuple[dict[bytes, bytes | None], list[Origin]]:
-        """Reads another node's rows."""
-        head, _, rows = body.partition(_NEWLINE)
-        fields = orjson.loads(head)
-        values: dict[bytes, bytes | None] = {}
-        at = 0
-        for key, length in fields["rows"]:
-            values[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
-            at += length or 0
-        if at != len(rows):
-            raise ValueError("the lengths of the rows don't match the head")
-        return values, [Origin.of_json(origin) for origin in fields["origins"]]
+        """Reads another node's answer."""
+        return unpacked(body, dict[bytes, bytes | None])
 
 
 async def rows_of_keys(
@@ -124,8 +105,8 @@ def parse_keys(body: bytes) -> list[bytes]:
 
 
 def parse_wire_keys(body: bytes) -> list[bytes]:
-    """Reads the keys that `KeysQuery.body` wrote. Raises InvalidArgumentError if they can't be read."""
+    """Reads the keys of a request of `KeysQuery`. Raises InvalidArgumentError if they can't be read."""
     try:
-        return [decode_base64url(key, "a key") for key in orjson.loads(body)]
-    except (ValueError, TypeError, AttributeError) as error:
+        return msgspec.msgpack.decode(body, type=list[bytes])
+    except msgspec.MsgspecError as error:
         raise InvalidArgumentError("the body must be a list of keys") from error

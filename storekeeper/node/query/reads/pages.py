@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import heapq
 import hmac
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Self
-
-import orjson
+from typing import Self
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.names import store_of
@@ -22,18 +19,16 @@ from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.cooperative_scheduler import Steps, finished
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.gather import Gathered, Gatherer, count_in
+from storekeeper.node.query.reads.gather import Gathered, Gatherer, asking, unpacked
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.security.cluster_secret import sign
 from storekeeper.protocol.keys import decode_base64url
 from storekeeper.serdes.keys.escaping import prefix_stop
 
-INTERNAL_PATH = "/internal/scan/"
 Row = tuple[bytes, bytes]
 by_key = itemgetter(0)
 _ROWS_A_STEP = 32
 _BYTES_A_STEP = 32 << 10
-_HEAD = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +82,7 @@ class Scan:
 
     def identity(self) -> bytes:
         """Bytes that are equal for equal scans only, whatever topic the rows come from. Cursors are bound to them."""
-        times = "" if self.times is None else self.times.encode()
-        return f"{store_of(self.store)}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
+        return f"{store_of(self.store)}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{self.times}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +98,12 @@ class PageLimits:
     rows: int
     max_bytes: int
     examined: int = 20_000
+
+    def within(self, most: PageLimits) -> PageLimits:
+        """These, or less where `most` is."""
+        return PageLimits(
+            min(self.rows, most.rows), min(self.max_bytes, most.max_bytes), min(self.examined, most.examined)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +184,7 @@ def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | Non
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """The first page of a scan, asked of many partitions: each at a holder, the rows merged in order.
-
-    Between nodes, the query is a query string. The answer is a JSON head, preceded by its length as uint32,
-    big-endian, and followed by all keys and values one after the other. Their lengths are in the head, so nothing is
-    escaped.
-    """
+    """The first page of a scan, asked of many partitions: each at a holder, the rows merged in order."""
 
     scan: Scan
     limits: PageLimits
@@ -199,74 +194,21 @@ class PageQuery:
         """The store."""
         return self.scan.store
 
+    def within(self, most: PageLimits) -> Self:
+        """The query with limits that are at most those of the node that reads."""
+        return replace(self, limits=self.limits.within(most))
+
     def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
-        """As `parse` reads it."""
-        scan, limits = self.scan, self.limits
-        parts = [f"rows={limits.rows}", f"bytes={limits.max_bytes}", f"examined={limits.examined}"]
-        for name, bound in (("start", scan.keys.start), ("stop", scan.keys.stop)):
-            if bound is not None:
-                parts.append(f"{name}={base64.urlsafe_b64encode(bound).decode()}")
-        if scan.reverse:
-            parts.append("reverse=true")
-        if scan.times is not None:
-            parts.append(f"times={scan.times.encode()}")
-        return PeerRequest(f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}&{rest}")
-
-    @classmethod
-    def parse(cls, store: str, parameters: Mapping[str, str], most: PageLimits) -> Self:
-        """Reads the parameters that `request` wrote; the limits are at most those of this node.
-
-        Raises:
-            InvalidArgumentError: if they can't be read.
-        """
-        start, stop = (
-            None if (text := parameters.get(name)) is None else decode_base64url(text, "a bound")
-            for name in ("start", "stop")
-        )
-        times = parameters.get("times")
-        scan = Scan(
-            store,
-            KeyRange(start, stop),
-            reverse=parameters.get("reverse") == "true",
-            times=None if times is None else RowTimes.decode(times),
-        )
-        limits = PageLimits(
-            min(count_in(parameters, "rows"), most.rows),
-            min(count_in(parameters, "bytes"), most.max_bytes),
-            min(count_in(parameters, "examined"), most.examined),
-        )
-        return cls(scan, limits)
+        """As another node reads it."""
+        return asking(self, rest)
 
     def local(self, replicas: Sequence[Replica]) -> Steps[RowPage]:
         """Reads it."""
         return read_page(replicas, self.scan, self.limits)
 
-    def encode(self, page: RowPage, origins: Iterable[Origin]) -> bytes:
-        """As `decode` reads it."""
-        sizes = [len(part) for row in page.rows for part in row]
-        head = orjson.dumps(
-            {
-                "reached": None if page.reached is None else base64.urlsafe_b64encode(page.reached).decode(),
-                "origins": [origin.as_json() for origin in origins],
-                "sizes": sizes,
-            }
-        )
-        return b"".join((_HEAD.pack(len(head)), head, *(part for row in page.rows for part in row)))
-
     def decode(self, body: bytes) -> tuple[RowPage, list[Origin]]:
-        """Reads another node's page."""
-        (length,) = _HEAD.unpack_from(body)
-        at = _HEAD.size + length
-        head: dict[str, Any] = orjson.loads(body[_HEAD.size : at])
-        parts: list[bytes] = []
-        for size in head["sizes"]:
-            parts.append(body[at : at + size])
-            at += size
-        if at != len(body):
-            raise ValueError("lengths don't add up")
-        reached = None if head["reached"] is None else decode_base64url(head["reached"], "a key")
-        origins = [Origin.of_json(origin) for origin in head["origins"]]
-        return RowPage(list(zip(parts[::2], parts[1::2], strict=True)), reached), origins
+        """Reads another node's answer."""
+        return unpacked(body, RowPage)
 
 
 async def scan_page(

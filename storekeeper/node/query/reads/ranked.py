@@ -7,25 +7,23 @@ partition is counted in the same view as the score is read from, the others righ
 
 from __future__ import annotations
 
-import base64
 import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from storekeeper.errors import InvalidArgumentError, StoreUnavailableError
 from storekeeper.node.query.answers.answer import UnknownKeyError
-from storekeeper.node.query.answers.origins import Origin, read_with_origins, with_origins
+from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.gather import Gathered, Gatherer, count_in
+from storekeeper.node.query.reads.gather import Gathered, Gatherer, asking, unpacked
 from storekeeper.node.replicas.ranked_index import Entry, Place, RankedIndex, RankedView, Score, is_score, negated
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.protocol.keys import decode_base64url
 
-INTERNAL_PATH = "/internal/ranked/"
+_LARGE = 1 << 63
 _NUMBER = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -80,28 +78,8 @@ class ListQuery:
         return (order,) if self.after is None else (order, self.after + b"\0")
 
     def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
-        """As `parse` reads it."""
-        parts = [f"limit={self.limit + 1}", f"bytes={self.max_bytes}"]
-        for name, score in (("highest", self.highest), ("lowest", self.lowest)):
-            if score is not None:
-                parts.append(f"{name}={_quoted(score)}")
-        if self.after is not None:
-            parts.append(f"after={base64.urlsafe_b64encode(self.after).decode()}")
-        return PeerRequest(f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}&{rest}")
-
-    @classmethod
-    def parse(cls, store: str, parameters: Mapping[str, str]) -> ListQuery:
-        """Reads the parameters that `request` wrote. Raises InvalidArgumentError."""
-        highest, lowest = (None if (text := parameters.get(name)) is None else score_in(text) for name in _BOUNDS)
-        after = parameters.get("after")
-        return cls(
-            store,
-            count_in(parameters, "limit") - 1,
-            count_in(parameters, "bytes"),
-            highest,
-            None if after is None else decode_base64url(after, "a key"),
-            lowest,
-        )
+        """As another node reads it."""
+        return asking(self, rest)
 
     def local(self, replicas: Sequence[Replica]) -> RankedPart:
         """Reads the indexes of this node's replicas, each in one view."""
@@ -114,24 +92,12 @@ class ListQuery:
         entries, cut = _cut(merged, self, None) if self.limit else ([], False)
         before = 0 if place is None else sum(view.before(place) for view in views)
         above = 0 if self.highest is None else sum(view.above(self.highest) for view in views)
+        entries = [(_any_size(order), key, value) for order, key, value in entries]
         return RankedPart(entries, cut, before, above, sum(map(len, views)))
 
-    def encode(self, part: RankedPart, origins: Sequence[Origin]) -> bytes:
-        """As `decode` reads it."""
-        rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in part.entries]
-        return with_origins(origins, rows=rows, cut=part.cut, before=part.before, above=part.above, of=part.rows)
-
     def decode(self, body: bytes) -> tuple[RankedPart, list[Origin]]:
-        """Reads another node's part."""
-        fields, origins = read_with_origins(body)
-        entries = [
-            (negated(score_in(score)), decode_base64url(key, "a key"), decode_base64url(value, "a value"))
-            for score, key, value in fields["rows"]
-        ]
-        return RankedPart(entries, fields["cut"], fields["before"], fields["above"], fields["of"]), origins
-
-
-_BOUNDS = ("highest", "lowest")
+        """Reads another node's answer."""
+        return unpacked(body, RankedPart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +108,8 @@ class StandingQuery:
     key: bytes
 
     def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
-        """As `parse` reads it."""
-        return PeerRequest(f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}&{rest}")
-
-    @classmethod
-    def parse(cls, store: str, parameters: Mapping[str, str]) -> StandingQuery:
-        """Reads the parameter that `request` wrote. Raises InvalidArgumentError."""
-        return cls(store, decode_base64url(parameters.get("key", ""), "the key"))
+        """As another node reads it."""
+        return asking(self, rest)
 
     def local(self, replicas: Sequence[Replica]) -> KeyStanding:
         """Reads the index of the only replica."""
@@ -161,22 +122,11 @@ class StandingQuery:
         if entry is None:
             return KeyStanding(None, 0, len(view))
         score = negated(entry[0])
-        return KeyStanding(score, view.above(score), len(view))
-
-    def encode(self, standing: KeyStanding, origins: Sequence[Origin]) -> bytes:
-        """As `decode` reads it."""
-        return with_origins(
-            origins,
-            score=None if standing.score is None else str(standing.score),
-            above=standing.above,
-            of=standing.rows,
-        )
+        return KeyStanding(_any_size(score), view.above(score), len(view))
 
     def decode(self, body: bytes) -> tuple[KeyStanding, list[Origin]]:
         """Reads another node's answer."""
-        fields, origins = read_with_origins(body)
-        score = None if fields["score"] is None else score_in(fields["score"])
-        return KeyStanding(score, fields["above"], fields["of"]), origins
+        return unpacked(body, KeyStanding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +208,7 @@ def score_in(text: str) -> Score:
     if match is None:
         msg = f"{text[:40]!r} is not a score: give a decimal number"
         raise InvalidArgumentError(msg)
-    score: Score = int(text) if match[1] is None and match[2] is None else Decimal(text)
+    score = _any_size(int(text)) if match[1] is None and match[2] is None else Decimal(text)
     if not is_score(score):
         msg = f"{text[:40]!r} is too long for a score"
         raise InvalidArgumentError(msg)
@@ -300,9 +250,6 @@ def _index(replica: Replica) -> RankedIndex:
     return replica.index
 
 
-def _quoted(score: Score) -> str:
-    return str(score).replace("+", "%2B")
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode()
+def _any_size(score: Score) -> Score:
+    """The same number: MessagePack has no integers of more than 64 bits."""
+    return score if isinstance(score, Decimal) or abs(score) < _LARGE else Decimal(score)

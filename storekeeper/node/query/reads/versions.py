@@ -6,29 +6,25 @@ valid at a time at which another one was: what no longer answers for a time is d
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Self
 
-from storekeeper.errors import InvalidArgumentError
 from storekeeper.names import store_of
 from storekeeper.node.query.answers.json_rows import key_json, value_json
-from storekeeper.node.query.answers.origins import Origin, read_with_origins, with_origins
+from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.cooperative_scheduler import Steps
-from storekeeper.node.query.reads.gather import count_in
+from storekeeper.node.query.reads.gather import asking, unpacked
 from storekeeper.node.query.reads.pages import PageLimits
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_rows import ReplicaRows
-from storekeeper.protocol.keys import decode_base64url
 from storekeeper.serdes.keys.versions import version_bounds, version_row_key, version_timestamp_ms
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.row import ReplicaRow
 from storekeeper.stores.versioned import value_of_version
 
-INTERNAL_PATH = "/internal/versions/"
 _ROWS_A_STEP = 32
 
 
@@ -104,25 +100,13 @@ class VersionsQuery:
         """The rest of the query behind a page whose oldest version is `reached`, as `VersionPage` gives it."""
         return replace(self, to_ms=int(reached) - 1)
 
+    def within(self, most: PageLimits) -> Self:
+        """The query with limits that are at most those of the node that reads."""
+        return replace(self, limits=self.limits.within(most))
+
     def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
-        """As `parse` reads it."""
-        key = base64.urlsafe_b64encode(self.key).decode()
-        parts = (f"key={key}", f"from_ms={self.from_ms}", f"to_ms={self.to_ms}")
-        limits = f"rows={self.limits.rows}&bytes={self.limits.max_bytes}"
-        return PeerRequest(f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}&{limits}&{rest}")
-
-    @classmethod
-    def parse(cls, store: str, parameters: Mapping[str, str], most: PageLimits) -> Self:
-        """Reads the parameters that `request` wrote; the limits are at most those of this node.
-
-        Raises:
-            InvalidArgumentError: if they can't be read.
-        """
-        limits = PageLimits(
-            min(count_in(parameters, "rows"), most.rows), min(count_in(parameters, "bytes"), most.max_bytes)
-        )
-        key = decode_base64url(parameters.get("key", ""), "the key")
-        return cls(store, key, time_in(parameters, "from_ms"), time_in(parameters, "to_ms"), limits)
+        """As another node reads it."""
+        return asking(self, rest)
 
     def local(self, replicas: Sequence[Replica]) -> Steps[VersionPage]:
         """Reads it."""
@@ -138,25 +122,9 @@ class VersionsQuery:
                     yield
         return VersionPage(page, more=False)
 
-    def encode(self, page: VersionPage, origins: Sequence[Origin]) -> bytes:
-        """As `decode` reads it."""
-        rows = [[base64.b64encode(one.value).decode(), one.timestamp_ms, one.valid_to_ms] for one in page.versions]
-        return with_origins(origins, versions=rows, more=page.more)
-
     def decode(self, body: bytes) -> tuple[VersionPage, list[Origin]]:
-        """Reads another node's page."""
-        fields, origins = read_with_origins(body)
-        rows = [Version(base64.b64decode(value), at_ms, to_ms) for value, at_ms, to_ms in fields["versions"]]
-        return VersionPage(rows, bool(fields["more"])), origins
-
-
-def time_in(parameters: Mapping[str, str], name: str) -> int:
-    """A time among the parameters of a request between nodes. Raises InvalidArgumentError."""
-    text = parameters.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TIMESTAMP_MS):
-        msg = f"{name} must be epoch milliseconds"
-        raise InvalidArgumentError(msg)
-    return int(text)
+        """Reads another node's answer."""
+        return unpacked(body, VersionPage)
 
 
 def _replaced_at_ms(replica: ReplicaRows, key: bytes, at_ms: int) -> int | None:

@@ -21,8 +21,8 @@ from storekeeper.errors import InvalidArgumentError, StoreRestoringError
 from storekeeper.node.query.answers.answer import TooManyScansError
 from storekeeper.node.query.reads import many, pages, ranked, versions
 from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
-from storekeeper.node.query.reads.gather import PartitionQuery
-from storekeeper.node.query.routes.paged import JSON, asked_by
+from storekeeper.node.query.reads.gather import PartitionQuery, asked_query, packed
+from storekeeper.node.query.routes.paged import asked_by
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, moved, stored_row_hash, to_hex
@@ -78,7 +78,7 @@ def internal_routes(services: QueryServices) -> APIRouter:
     most = pages.PageLimits(limits.max_page_rows, limits.max_page_bytes, limits.max_examined_rows)
 
     async def answered(
-        query: PartitionQuery[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
+        query: PartitionQuery[_T], request: Request, partitions: Iterable[int] | None = None
     ) -> Response:
         known = services.catalog.partitions(query.store)
         if partitions is None:
@@ -88,29 +88,29 @@ def internal_routes(services: QueryServices) -> APIRouter:
                 raise StoreRestoringError(msg)
             partitions = _numbers(request.query_params.get("partitions", ""))
         part = await services.gatherer.local(query, asked_by(services, request), partitions)
-        return Response(query.encode(part.content, part.origins), media_type=media_type)
+        return Response(packed(part.content, part.origins), media_type=_BYTES)
 
-    @routes.get(pages.INTERNAL_PATH + "{store}")
-    async def page(store: str, request: Request) -> Response:
-        return await answered(pages.PageQuery.parse(store, request.query_params, most), request, _BYTES)
+    @routes.get("/internal/PageQuery/{store}")
+    async def page(query: str, request: Request) -> Response:
+        return await answered(asked_query(pages.PageQuery, query).within(most), request)
 
-    @routes.get(versions.INTERNAL_PATH + "{store}")
-    async def versions_of_key(store: str, request: Request) -> Response:
-        return await answered(versions.VersionsQuery.parse(store, request.query_params, most), request, JSON)
+    @routes.get("/internal/VersionsQuery/{store}")
+    async def versions_of_key(query: str, request: Request) -> Response:
+        return await answered(asked_query(versions.VersionsQuery, query).within(most), request)
 
-    @routes.get(ranked.INTERNAL_PATH + "{store}/list")
-    async def ranked_list(store: str, request: Request) -> Response:
-        return await answered(ranked.ListQuery.parse(store, request.query_params), request, JSON)
+    @routes.get("/internal/ListQuery/{store}")
+    async def ranked_list(query: str, request: Request) -> Response:
+        return await answered(asked_query(ranked.ListQuery, query), request)
 
-    @routes.get(ranked.INTERNAL_PATH + "{store}/standing")
-    async def standing(store: str, request: Request) -> Response:
-        return await answered(ranked.StandingQuery.parse(store, request.query_params), request, JSON)
+    @routes.get("/internal/StandingQuery/{store}")
+    async def standing(query: str, request: Request) -> Response:
+        return await answered(asked_query(ranked.StandingQuery, query), request)
 
     @routes.post(many.INTERNAL_PATH + "{store}")
     async def keys(store: str, request: Request) -> Response:
         # This node's own partition count decides where a key is: the keys themselves are sent.
         query = many.KeysQuery.of(services.catalog, store, many.parse_wire_keys(await request.body()))
-        return await answered(query, request, _BYTES, query.keys)
+        return await answered(query, request, query.keys)
 
     return routes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from storekeeper.errors import InvalidArgumentError, SerializationError
 from storekeeper.node.query.answers.answer import Answer
 from storekeeper.node.query.answers.json_rows import RowLayout, RowTimes
 from storekeeper.node.query.answers.origins import Origin
-from storekeeper.node.query.reads.gather import PartitionQuery, _decoded
+from storekeeper.node.query.reads.gather import PartitionQuery, _decoded, asked_query, packed
 from storekeeper.node.query.reads.many import KeysQuery
 from storekeeper.node.query.reads.pages import (
     CursorCodec,
@@ -24,7 +25,8 @@ from storekeeper.node.query.reads.pages import (
     merge_pages,
     take_page,
 )
-from storekeeper.node.query.reads.ranked import ListQuery, StandingQuery
+from storekeeper.node.query.reads.ranked import ListQuery, StandingQuery, score_in
+from storekeeper.node.replicas.ranked_index import IndexBudget, RankedIndex, negated
 
 rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
 
@@ -103,16 +105,17 @@ def test_a_scan_is_told_from_every_other_one() -> None:
 def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     scan, limits = Scan("s", KeyRange(b"\xff", b"\xff\x01"), reverse=True, times=times), PageLimits(3, 4, 5)
     query = PageQuery(scan, limits)
-    parameters = dict(part.split("=", 1) for part in query.request([3], "of=4").path.partition("?")[2].split("&"))
-    assert PageQuery.parse("s", parameters, PageLimits(9, 9, 9)) == query
-    assert PageQuery.parse("s", parameters, PageLimits(1, 2, 3)) == PageQuery(scan, PageLimits(1, 2, 3))
+    sent = query.request([3], "of=4").path.partition("?query=")[2].removesuffix("&of=4")
+    assert asked_query(PageQuery, sent).within(PageLimits(9, 9, 9)) == query
+    assert asked_query(PageQuery, sent).within(PageLimits(1, 2, 3)) == PageQuery(scan, PageLimits(1, 2, 3))
     page = RowPage([(b"k", b""), (b"\xff", b"v")], b"\xff")
     origin = Origin("a", "t", 3, "active", 17, None, 12)
-    assert query.decode(query.encode(page, [origin])) == (page, [origin])
+    assert query.decode(packed(page, [origin])) == (page, [origin])
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff", b"{}", b'{"origins":[[]]}']
+    "body",
+    [b"", b"\x92", b"\x92\x80", b"\xff\xff\xff\xff", b"{}", b"\x92\xc0\x91\x80", packed(None, [])[:-1] + b"\x91"],
 )
 @pytest.mark.parametrize(
     "query",
@@ -126,6 +129,25 @@ def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
 def test_another_version_s_answer_is_refused(query: PartitionQuery[Any], body: bytes) -> None:
     with pytest.raises(SerializationError, match="let all nodes have one version"):
         _decoded(query, Answer(200, [], body))
+
+
+@pytest.mark.parametrize("text", ["", "!", "wA==", base64.urlsafe_b64encode(b"\x81\xa5store\xc0").decode()])
+@pytest.mark.parametrize("kind", [PageQuery, ListQuery, StandingQuery])
+def test_another_version_s_query_is_refused(kind: type[Any], text: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        asked_query(kind, text)
+
+
+@pytest.mark.parametrize("score", ["0", "-7", "9223372036854775807", "-9223372036854775808", "9" * 300, "0.10", "1e-9"])
+def test_scores_of_any_size_come_back_from_the_wire(score: str) -> None:
+    query = ListQuery("s", 1, 1, highest=score_in(score), after=b"\xff")
+    assert asked_query(ListQuery, query.request([0], "").path.partition("?query=")[2].removesuffix("&")) == query
+    index = RankedIndex("n", IndexBudget(1 << 20))
+    index.apply([(b"k", b'{"n":%b}' % score.encode())])
+    part, standing = ListQuery("s", 1, 9).over([index.view()]), StandingQuery("s", b"k").over(index)
+    assert str(part.entries[0][0]) == str(negated(score_in(score)))
+    assert query.decode(packed(part, [])) == (part, [])
+    assert StandingQuery("s", b"k").decode(packed(standing, [])) == (standing, [])
 
 
 CODEC = CursorCodec(b"k" * 32)
