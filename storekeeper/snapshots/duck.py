@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import duckdb
@@ -70,7 +70,18 @@ class Scan:
         self._columns = None if columns is None else list(columns)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._table.scan(columns=self._columns, predicate=self._predicate).__arrow_c_stream__(requested_schema)
+        return self._opened().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns. Without this, DuckDB opens a stream whenever it wants to know them: three times a query."""
+        return self._schema.__arrow_c_schema__()
+
+    @cached_property
+    def _schema(self) -> Any:
+        return self._opened().schema
+
+    def _opened(self) -> Any:
+        return self._table.scan(columns=self._columns, predicate=self._predicate)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from storekeeper.snapshots.as_of import (
     value_columns,
 )
 from storekeeper.snapshots.delta_log import commits, delta_table
-from storekeeper.snapshots.duck import Column, QueryResult, Scan, close_off, opened, run
+from storekeeper.snapshots.duck import Column, QueryResult, Scan, close_off, opened, run, shared
 from storekeeper.snapshots.history_reads import StoreHistory
 
 __all__ = ["Column", "QueryResult", "list_tables", "query"]
@@ -228,7 +228,7 @@ def _why_not(path: Location, version: int) -> str:
 
 def _check_reads(sql: str) -> None:
     try:
-        with duckdb.connect(":memory:") as parser:
+        with shared() as parser:
             kinds = [statement.type for statement in parser.extract_statements(sql)]
     except duckdb.Error as error:
         raise InvalidArgumentError(str(error)) from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from storekeeper.snapshots.duck import shared
+from storekeeper.snapshots.duck import Scan, shared
 
 ROWS = pa.table({"n": [1, 2]})
 
@@ -49,3 +50,18 @@ def test_a_fork_has_a_database_of_its_own() -> None:
     assert os.read(reading, 100) == b"[(0,)]"
     with shared() as connection:
         connection.execute("DROP TABLE of_the_parent")
+
+
+def test_a_query_opens_a_table_once_for_its_columns_and_once_for_its_rows() -> None:
+    class Table:
+        opened = 0
+
+        def scan(self, **_: object) -> pa.RecordBatchReader:
+            self.opened += 1
+            return ROWS.to_reader()
+
+    table: Any = Table()
+    with shared() as connection:
+        connection.register("rows", Scan(table))
+        assert connection.sql("SELECT sum(n) FROM rows").fetchall() == [(3,)]
+    assert table.opened <= 2
