@@ -97,9 +97,14 @@ class Cluster:
         rows: list[dict[str, Any]] = DeltaTable(self.folder / "run" / "delta" / name).to_pyarrow_table().to_pylist()
         return rows
 
-    def command(self, *arguments: str) -> list[str]:
-        """A job, as Airflow's tasks start it."""
-        return ["env", *(f"{name}={value}" for name, value in self.settings.items()), sys.executable, "-m", *arguments]
+    def answer(self, *arguments: str) -> dict[str, Any]:
+        """What a command answers, as Airflow's tasks start it."""
+        settings = (f"{name}={value}" for name, value in self.settings.items())
+        command = ["env", *settings, sys.executable, "-m", "storekeeper.cli.entry", *arguments, "--output", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+        answer: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
+        return answer
 
     def heartbeat(self, app: str) -> Heartbeat | None:
         return read_heartbeat(RunLayout(self.folder / "run").heartbeat(app))
@@ -179,11 +184,6 @@ def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return below(worker, "CoarseGrainedExecutorBackend")
 
 
-def runs_tasks(worker: subprocess.Popen[bytes]) -> bool:
-    """Whether a worker has begun with Python code of tasks."""
-    return bool(below(worker, "storekeeper.engine.worker_daemon"))
-
-
 def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:
     """The processes that a worker has started, by what their command lines say."""
     found = []
@@ -251,33 +251,13 @@ def test_the_export_outlives_a_worker_and_holds_every_line_item_once(cluster: Cl
     eventually(lambda: not executors(cluster.workers[0]), PATIENCE_S, "the app has given its cores back")
 
 
-def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> None:
-    cluster.start_worker(1)
-    answer = cluster.folder / "snapshot.json"
-    with answer.open("wb") as output, (cluster.folder / "snapshot.log").open("wb") as log:
-        job = subprocess.Popen(
-            cluster.command("storekeeper.cli.entry", "snapshot", "create", "rewards", "--output", "json"),
-            stdout=output,
-            stderr=log,
-        )
-    cluster.started.callback(job.kill)
-    busy = eventually(lambda: list(filter(runs_tasks, cluster.workers.values())), PATIENCE_S, "a worker runs the job")
-    assert job.poll() is None, "the job is not done"
-    end(busy[0])
-    assert job.wait(PATIENCE_S) == 0, (cluster.folder / "snapshot.log").read_text()[-3000:]
-    taken = orjson.loads(answer.read_bytes().splitlines()[-1])
+def test_a_snapshot_of_an_app_on_a_cluster_is_the_changelog(cluster: Cluster) -> None:
+    taken = cluster.answer("snapshot", "create", "rewards")
     rewards = {card: (reward.points, reward.invoices) for card, reward in cluster.sold().rewards.items()}
     rows = cluster.table("rewards")
     assert {row["CustomerCardNo"]: (row["TotalLoyaltyPoints"], row["InvoiceCount"]) for row in rows} == rewards
     assert (taken["row_count"], len(rows)) == (len(rewards), len(rewards))
     assert taken["source_offsets"] == end_offsets(cluster.bootstrap, "pos")
-    verified = subprocess.run(
-        cluster.command("storekeeper.cli.entry", "verify", "rewards", "--output", "json"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
-    details = orjson.loads(verified.stdout.splitlines()[-1])["details"]
+    details = cluster.answer("verify", "rewards")["details"]
     assert (details["rows"], details["superseded"]) == (len(rewards), 0)
     assert details["compared"][f"snapshot {taken['delta_version']}"] == 4
