@@ -55,7 +55,7 @@ READING = {("generation", "plan"), ("generation", "status")}
 
 
 LOADED = (
-    *(f"storekeeper.cli.{name}" for name in ("cleanup", "entry", "generation", "quality", "stream_apps")),
+    *(f"storekeeper.cli.{name}" for name in ("cleanup", "entry", "generation", "quality", "snapshot", "verify")),
     *("storekeeper.cleanup.cleanup", "storekeeper.quality.snapshot_gate", "storekeeper.quality.quarantine"),
     *("storekeeper.snapshots.table_upkeep", "storekeeper.verification.verify", "deltalake", "great_expectations"),
 )
