@@ -20,20 +20,12 @@ snapshot_commands = typer.Typer(
 Store = Annotated[str, typer.Argument(help="The store's name.")]
 
 
-def _each_once(names: list[str]) -> list[str]:
-    """Names without repetitions: one process can't hold a lease twice."""
-    return list(dict.fromkeys(names))
-
-
-Stores = Annotated[list[str], typer.Argument(help="The stores' names.", callback=_each_once)]
-
-
 _SHOWN_OF_SNAPSHOT = ("store", "generation", "delta_version", "committed", "row_count", "changed_keys", "duration_ms")
 
 
 @snapshot_commands.command()
 def create(
-    stores: Stores,
+    stores: Annotated[list[str], typer.Argument(help="The stores' names.")],
     *,
     when_due: Annotated[
         bool, typer.Option("--when-due", help="Write tables only if they are an hour behind; histories always go on.")
@@ -47,7 +39,7 @@ def create(
     Example: storekeeper snapshot create rewards
     """
     begin_job()
-    base = AppSettings.of_platform()
+    stores, base = list(dict.fromkeys(stores)), AppSettings.of_platform()  # a process can't hold a lease twice
     live = [live_store(store, base) for store in stores]
     specs, settings = [spec for spec, _ in live], live[0][1]
     if len({spec.app for spec in specs}) > 1:

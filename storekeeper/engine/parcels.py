@@ -23,7 +23,7 @@ from storekeeper.stores.record_context import Header
 from storekeeper.topology.records import Moved, RecordFields
 
 MOST_BYTES = 4 << 20
-"""Of keys and values in a parcel of several records: all sides hold a parcel in memory as a whole."""
+"""Of keys, values and headers in a parcel of several records: all sides hold a parcel in memory as a whole."""
 _HEAD = struct.Struct("!iii")
 _OUTCOME = 0
 """The stage of an outcome: records go to none that is before the second."""
@@ -85,9 +85,9 @@ def parcels_of(
         topic: the topic that the shuffle stands for.
         outputs: the records.
         origins: for each record, the number of its origin.
-        most_bytes: the most bytes of keys and values in a parcel of several records.
+        most_bytes: the most bytes of keys, values and headers in a parcel of several records.
     """
-    sizes = np.fromiter((len(output[0] or b"") + len(output[1] or b"") for output in outputs), np.int64, len(outputs))
+    sizes = np.fromiter(map(_size, outputs), np.int64, len(outputs))
     for task in np.unique(tasks).tolist():
         places = np.flatnonzero(tasks == task)
         for own in _bounded(places, sizes[places], most_bytes):
@@ -103,6 +103,12 @@ def parcels_of(
                 origins=[origins[place] for place in own],
             )
             yield _HEAD.pack(stage, task, len(own)) + _ENCODER.encode(packed)
+
+
+def _size(output: Moved) -> int:
+    key, value, _, headers, *_ = output
+    size = len(key or b"") + len(value or b"")
+    return size + sum(len(name) + len(header or b"") for name, header in headers) if headers else size
 
 
 def _bounded(places: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], most_bytes: int) -> Iterator[list[int]]:

@@ -1,6 +1,6 @@
 """What a platform needs of its machine: room on the disk, and ports that nobody else has.
 
-It is checked before a start. A disk that runs full later is told in one sentence.
+It is checked before a start. An error names a disk that runs full later.
 """
 
 from __future__ import annotations

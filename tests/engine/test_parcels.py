@@ -56,6 +56,11 @@ def test_records_come_as_they_went() -> None:
     assert list(records_in(plain).records()) == [Record("r", 4, 0, -6, b"l", None, ())]
 
 
+def test_headers_count_in_the_size_of_a_parcel() -> None:
+    outputs: list[Moved] = [(b"k", b"v", 0, [("h", b"x" * 47)], "t", 0, number) for number in range(6)]
+    assert [len(records_in(parcel).offsets) for parcel in packed([1] * 6, outputs, 100)] == [2, 2, 2]
+
+
 def test_what_was_passed_on_differs_by_each_of_its_parts() -> None:
     first: list[Moved] = [(b"k", b"v", 5, (), "t", 0, 8), (b"k", b"w", 5, (), "t", 0, 9)]
     seen = {passed(packed([1, 1], first)), passed(packed([1, 2], first)), passed(packed([1, 1], first[::-1]))}
