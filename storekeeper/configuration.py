@@ -74,7 +74,10 @@ def _file_in(project: Path) -> Path | None:
 
 
 def configuration_file(run_dir: Path | None = None) -> Path | None:
-    """The file to take settings from, in the run directory that the program names or as found. None if there is none.
+    """The file to take settings from. None if there is none.
+
+    Args:
+        run_dir: the run directory, if the program names one.
 
     Raises:
         ConfigurationError: the run directory may not be entered; or see `own_file`, `read_file` and `find_run_dir`.

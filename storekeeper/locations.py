@@ -251,8 +251,11 @@ def sha256_of(file: Location) -> str:
 def write_in_one_step(place: Location, data: bytes, *, private: bool = False, durable: bool = False) -> None:
     """Makes a file, or replaces it: a reader sees the old content or the complete new content.
 
-    `private` and `durable` are as in `write_whole`. In a store, its rules decide who may read, and what it has
-    confirmed is durable.
+    Args:
+        place: the file.
+        data: its new content.
+        private: as in `write_whole`. In a store, its rules decide who may read.
+        durable: as in `write_whole`. What a store has confirmed is durable.
     """
     if isinstance(place, Path):
         write_whole(place, data, private=private, durable=durable)
@@ -292,7 +295,13 @@ def unreachable(place: RemoteFolder, why: str) -> TablesUnreachableError:
 
 
 def failure(place: Location, error: Exception, what: str) -> StorageError | TablesUnreachableError:
-    """The error for something that failed in a place: that of its store, if it doesn't answer or refuses, or `what`."""
+    """The error for something that failed in a place: that of its store, if it doesn't answer or refuses.
+
+    Args:
+        place: the place.
+        error: what a library says, of any class.
+        what: the message otherwise.
+    """
     answer = OSError(str(error))
     if isinstance(place, Path) or not _is_of_the_store(answer):
         return StorageError(what)

@@ -20,8 +20,11 @@ _STALE_S = 3600
 def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool = False) -> None:
     """Writes a file, replacing an existing one in one step; makes its folder if needed.
 
-    `private`: it is for its owner alone, from its first byte on, and a folder made for it as well. `durable`: waits
-    until it would survive a crash of the machine.
+    Args:
+        path: the file.
+        data: its new content.
+        private: whether it is for its owner alone, from its first byte on, and a folder made for it as well.
+        durable: whether to wait until it would survive a crash of the machine.
     """
     made = [folder for folder in path.parents if not folder.exists()] if durable else []
     path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)

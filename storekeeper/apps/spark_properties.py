@@ -106,8 +106,10 @@ def ui_address(properties: Mapping[str, str]) -> str:
 def combined(own: Mapping[str, str], table: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
     """What a session is started with: Spark reads `site` by itself, so that no secret of it becomes an argument.
 
-    The settings' `table` takes precedence over `site`, and either over `own`, except for owned properties; lists are
-    joined.
+    Args:
+        own: Storekeeper's values. A user's value takes their place, except for owned properties; lists are joined.
+        table: the properties of the settings, which take precedence over those of `site`.
+        site: the properties that Spark reads from its own folder.
     """
     given = {**site, **table}
     kept = {name: value for name, value in own.items() if name in OWNED or name not in given}

@@ -160,7 +160,11 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
 
 def own_topics(spec: AppSpec, settings: AppSettings, slots: Slots = NO_SLOTS) -> tuple[str, ...]:
     """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle replaces.
-    `slots` are those of its tasks, empty before its first start.
+
+    Args:
+        spec: the app.
+        settings: its settings.
+        slots: of its tasks; empty before its first start.
     """
     if spec.describe is None:
         return ()

@@ -73,9 +73,14 @@ def read_parts(
 ) -> Iterator[list[Message]]:
     """The same in parts: what is there at once, a few mebibytes.
 
-    The log still has `start`, unless the range is empty; `end` is exclusive, and at most the partition's stable end.
-    With `isolation` `read_uncommitted` the records of open and aborted transactions are read, too. With `keep` the
-    process keeps the consumer for later ranges.
+    Args:
+        kafka: the Kafka.
+        topic: an existing topic.
+        partition: one of its partitions.
+        start: an offset that the log still has, unless the range is empty.
+        end: at most the partition's stable end; exclusive.
+        isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
+        keep: whether the process keeps the consumer for later ranges.
 
     Raises:
         BrokerUnavailableError: the broker sends nothing for half a minute, or the partition ends before `end`.

@@ -62,10 +62,13 @@ class Checkpoint:
         source: SourceRanges | None = None,
         skipped: Sequence[SkippedRecord] = (),
     ) -> Checkpoint:
-        """The checkpoint after applying up to `offset`, exclusive; `whole_at_ms` is now if that is the end of the log.
+        """The checkpoint after applying up to `offset`, exclusive.
 
-        `source` is the input range of the newest record that was applied, if it has one. Of the `skipped` records,
-        which were not rows, those below this checkpoint are counted already.
+        Args:
+            offset: the next offset to apply.
+            whole_at_ms: now, if that is the end of the log.
+            source: the input range of the newest record that was applied, None if it has none.
+            skipped: the records that were not rows; those below this checkpoint are counted already.
         """
         return replace(
             self,

@@ -90,7 +90,11 @@ class RestorePlan:
 def plan_restore(checkpoint: Checkpoint | None, *, empty: bool, log: LogState, behind_ms: int) -> RestorePlan:
     """Decides how a store partition begins to follow its changelog. See the table above.
 
-    `behind_ms` is the time since the rows were last known to equal the whole log.
+    Args:
+        checkpoint: that of the store's metadata, or None.
+        empty: whether the store holds no rows.
+        log: the changelog partition now.
+        behind_ms: the time since the rows were last known to equal the whole log.
     """
     if checkpoint is None:
         if empty:
@@ -136,8 +140,13 @@ class SeedRefusal(StrEnum):
 
 
 def seed_refusal(seed: Seed, log: LogState, *, position: int, now_ms: int) -> SeedRefusal | None:
-    """Why a store must not begin with a seed, or need not; None if it should. Without it, it would be read on from
-    `position`.
+    """Why a store must not begin with a seed, or need not; None if it should.
+
+    Args:
+        seed: the seed.
+        log: the changelog partition now.
+        position: the offset that the store would be read on from without it.
+        now_ms: the time, epoch milliseconds.
     """
     age_ms = now_ms - seed.whole_at_ms
     refused = {

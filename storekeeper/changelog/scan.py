@@ -115,8 +115,13 @@ def is_whole(written: Iterable[Message], committed: Iterable[int], start: int, e
     """Whether each offset of a range has a record, or the mark of a transaction's end.
 
     A mark has an offset, and no reader sees it. So one offset may be missing where a batch ends, and no other. Beside a
-    clean-up's records none may: its transactions and those of the app overlap. `written` are also the records that were
-    not committed; `end` is exclusive.
+    clean-up's records none may: its transactions and those of the app overlap.
+
+    Args:
+        written: the records of the range, also those that were not committed.
+        committed: the offsets of those that were.
+        start: the first offset.
+        end: the last one, exclusive.
     """
     there, next_committed = iter(committed), -1
     reached, before = start, None

@@ -94,7 +94,12 @@ def load_seeds(
 ) -> list[int]:
     """Loads the newest sealed table of a store into its partitions, where it can be used.
 
-    The partitions `behind` are not asked for before there is a table.
+    Args:
+        source: finds the table.
+        store: the store.
+        behind: its partitions; they are not asked for before there is a table.
+        clock: for the age of the table.
+        report: called with the progress.
 
     Returns:
         The partitions that have begun with the table. The others are as they were, or have no checkpoint.

@@ -133,9 +133,15 @@ class CleanupReport:
 
 
 class Cleanup:
-    """The clean-ups of one store, `topic` being its changelog now. One at a time: a second one fences the first.
+    """The clean-ups of one store. One at a time: a second one fences the first.
 
-    `times` gives the time of a record that a clean-up writes now: `TimesBesideBatches`.
+    Args:
+        kafka: the Kafka.
+        folder: this store's clean-ups.
+        store, topic: the store and the changelog that it has now.
+        clock: for ages and the rate limit.
+        wait: waits for a number of seconds.
+        times: gives the time of a record that a clean-up writes now: `TimesBesideBatches`.
     """
 
     def __init__(

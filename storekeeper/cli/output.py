@@ -155,7 +155,11 @@ def no_table_in(tables: object) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Fields], label: Callable[[str], str] | None = None) -> Table:
     """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line.
-    Without `label`, headings are the fields in words.
+
+    Args:
+        columns: the fields.
+        rows: by field.
+        label: the heading of a field; None shows it in words.
     """
     rows = list(rows)
     shown = Table(

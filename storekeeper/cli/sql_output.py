@@ -36,8 +36,11 @@ def run_sql(
 
 
 def parse_versions(assignments: list[str], last_good: Callable[[str], int | None]) -> dict[str, int]:
-    """Turns `["rewards=3", "points=good"]` into `{"rewards": 3, "points": 7}`. `last_good` is None for a table whose
-    newest version always is.
+    """Turns `["rewards=3", "points=good"]` into `{"rewards": 3, "points": 7}`.
+
+    Args:
+        assignments: what a user wrote.
+        last_good: the last good version of a table; None if its newest one always is.
 
     Raises:
         ValueError: an item is neither `<table>=<version>` with a version of 0 or more, nor `<table>=good`.

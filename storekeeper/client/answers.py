@@ -182,7 +182,12 @@ Outcome = Reply | Failure
 
 
 def failure_of(error: Exception, timeout_s: float) -> Failure:
-    """The failure for an error of an attempt. A certificate that can't be verified won't be verified later."""
+    """The failure for an error.
+
+    Args:
+        error: how the attempt ended. A certificate that can't be verified won't be verified later.
+        timeout_s: the time limit of the attempt.
+    """
     if isinstance(error, ConfigurationError):
         return Failure(str(error), error)
     cause: BaseException | None = error

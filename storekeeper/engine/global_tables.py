@@ -177,7 +177,15 @@ class GlobalTableCopy:
 def global_tables(
     topology: Topology, topics: Mapping[str, TopicFacts], folder: Path, kafka: Kafka, clock: Clock
 ) -> dict[str, GlobalTableCopy]:
-    """This process's copies, in `folder`, of all global tables of a topology, by store; `topics` has their topics."""
+    """This process's copies of all global tables of a topology, by store.
+
+    Args:
+        topology: the topology.
+        topics: by store, the topic that it is read from.
+        folder: where the copies are.
+        kafka: the Kafka.
+        clock: the source of the time.
+    """
     tables = {sub.stores[0].name: sub for sub in topology.sub_topologies if sub.is_global}
     return {name: GlobalTableCopy(sub, topics[name], folder / name, kafka, clock) for name, sub in tables.items()}
 

@@ -24,10 +24,15 @@ MakeRows = Callable[[Sequence[RecordFields]], Iterable[pa.RecordBatch]]
 def kafka_rows(
     spark: SparkSession, kafka: Kafka, topic: str, ranges: Mapping[int, tuple[int, int]], *, make: MakeRows, ddl: str
 ) -> DataFrame:
-    """A frame of the rows, with columns `ddl`, that `make` makes of a topic's committed records. It is read anew each
-    time.
+    """A frame of the rows that are made of a topic's committed records. It is read anew each time.
 
-    `ranges` has the first offset and that behind the last one, by partition. `make` travels to the workers.
+    Args:
+        spark: the session.
+        kafka: the Kafka.
+        topic: the topic.
+        ranges: by partition, the first offset and that behind the last one.
+        make: makes the rows. It travels to the workers.
+        ddl: the rows' columns.
     """
     wanted = [SourceRecords(kafka, topic, at, *ends) for at, ends in sorted(ranges.items()) if ends[0] < ends[1]]
     count = max(1, len(wanted))

@@ -67,9 +67,13 @@ class LocalStore:
         return self._position
 
     def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None], reached: int = 0) -> None:
-        """Restores the changelog records below `end`, the end of what is committed, that the store doesn't have.
+        """Restores the changelog records below `end` that the store doesn't have.
 
-        The changelog had reached the offset `reached`, as the task's marker has it: a new store knows none.
+        Args:
+            kafka: the Kafka.
+            end: the end of what is committed in the changelog; see `committed_ends`.
+            report: called with the progress.
+            reached: an offset that the changelog had reached, as the task's marker has it: a new store knows none.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.

@@ -71,8 +71,12 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
 
 
 def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:
-    """The topology's tasks on the existing topics. `repartitioned` is the number of partitions behind repartitions that
-    may have any; None leaves it to the topology.
+    """The topology's tasks on the existing topics.
+
+    Args:
+        topology: the topology.
+        topics: the broker.
+        repartitioned: the number of partitions behind repartitions that may have any; None leaves it to the topology.
 
     Raises:
         ConfigurationError: topics are missing, or topics that are joined have different numbers of partitions.

@@ -53,10 +53,14 @@ def holds_on(keys: ErasedKeys, folder: CleanupFolder, store: str, settings: AppS
 
 
 def left_by_generations(store: StoreSpec, first: str, number: int, topics: Iterable[str], state_dir: Path) -> list[str]:
-    """What generations of an app other than `number`, the live one, have left of a store's rows, a sentence each.
+    """What other generations of an app have left of a store's rows, a sentence each.
 
-    `first` is the changelog of its first generation; `state_dir` has the local stores of all, if they are on this
-    machine.
+    Args:
+        store: the store, in the live generation.
+        first: the changelog of its first generation.
+        number: the number of the live one.
+        topics: the topics that there are.
+        state_dir: has the local stores of all generations, if they are on this machine.
     """
     changelog = re.compile(rf"{re.escape(first)}(-g\d+)?")
     there = [f"changelog {name}" for name in sorted({*topics} - {store.changelog_topic}) if changelog.fullmatch(name)]

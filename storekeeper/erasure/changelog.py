@@ -60,7 +60,9 @@ class ErasedLog(Protocol):
     def compact(self, places: list[Place], changing: Callable[[Mapping[str, str | None] | None], None]) -> None:
         """Has the cleaner remove what it may, and waits for that for a limited time.
 
-        `changing` keeps the topic's own configuration while it is changed, None once it is as before.
+        Args:
+            places: the records.
+            changing: keeps the topic's own configuration while it is changed, None once it is as before.
         """
         ...
 

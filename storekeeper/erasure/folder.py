@@ -127,7 +127,12 @@ class Noted:
 
 
 class ErasureFolder:
-    """The erasures of one store, as files."""
+    """The erasures of one store, as files.
+
+    Args:
+        path: the folder.
+        store: the store's name, for messages.
+    """
 
     def __init__(self, path: Location, store: str) -> None:
         self._path = path

@@ -58,8 +58,12 @@ class Searched:
                 self.found.append({**place, "offsets": offsets[:_SHOWN_OFFSETS]})
 
     def read_files(self, root: Location, keys: ErasedKeys, own: Iterable[str] = ()) -> None:
-        """Reads all files of a folder, but those of the folders `own`, the store's own tables: they have no row of the
-        keys.
+        """Reads all files of a folder.
+
+        Args:
+            root: the folder.
+            keys: the keys.
+            own: the folders in it that hold the store's own tables: they have no row of the keys.
         """
         own_folders = tuple(f"{name}/" for name in own)
         for name in sorted(files_below(root)):

@@ -63,9 +63,13 @@ class ErasedTables:
         )
 
     def drop(self, keys: ErasedKeys, places: Sequence[Place]) -> int:
-        """Drops the changes of keys whose records, `places`, the changelog does not have any more; returns how many.
+        """Drops the changes whose records the changelog does not have any more; returns how many.
 
         If there were some, or the changelog has none, only the newest version of each table stays readable.
+
+        Args:
+            keys: the keys.
+            places: all records of the keys that the changelog still has.
         """
         upkeep = HistoryUpkeep(self.history, self.store, self.clock.now_ms())
         dropped = upkeep.erase(keys.ranges, {(place.partition, place.offset) for place in places})

@@ -118,7 +118,13 @@ def check_since(since: str | None) -> None:
 
 
 def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str], partitions: int | None = None) -> None:
-    """Refuses `migrations` beyond those `made` that are not of the app's stores, or that these can't undergo.
+    """Refuses migrations that are not of the app's stores, or that these can't undergo.
+
+    Args:
+        spec: the app.
+        made: names of the live generation's migrations.
+        migrations: those that the new generation has beyond them.
+        partitions: of its changelogs; None leaves them to its topology.
 
     Raises:
         GenerationRefusedError: a migration doesn't fit, or the number of partitions is fixed.

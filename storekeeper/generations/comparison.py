@@ -113,9 +113,12 @@ def compare(
 ) -> ComparisonVerdict:
     """Compares the newer content with the older content, converted: they should have exactly the same rows.
 
-    Either is rows in any order, or changelog records in log order: the last record of a key counts. Any exception of
-    `convert` makes a row unconvertible. Temporary files in `folder` are as large as the older content and the digests
-    of both. `key_of` is the part of a row's key that is reported, masked.
+    Args:
+        older: rows in any order, or changelog records in log order: the last record of a key counts.
+        newer: the same.
+        convert: from a row of the older to those of the newer content. Any exception makes the row unconvertible.
+        folder: where temporary files go; as large as the older content and the digests of both.
+        key_of: the part of a row's key that is reported, masked; all of it by default.
     """
     tally = _Tally(key_of)
     with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:

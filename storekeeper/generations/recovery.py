@@ -151,9 +151,13 @@ def common_batch(histories: Mapping[str, SealedHistory]) -> dict[str, HistoryMan
 def start_of(
     position: Position, bounds: TopicBounds, began_with: Mapping[str, str], ids: Mapping[str, str]
 ) -> tuple[Position, list[str]]:
-    """Where the input is read on behind `position`, where the batch ended, and a sentence for each loss.
+    """Where the input is read on, and a sentence for each loss.
 
-    The topics have the ids `ids` now; the app began with those of `began_with`, as far as they are known.
+    Args:
+        position: where the batch ended.
+        bounds: where the topics begin and end now.
+        began_with: the ids of the topics that the app began with, as far as they are known.
+        ids: those of the topics now.
     """
     start: dict[str, dict[int, int]] = {}
     losses: list[str] = []

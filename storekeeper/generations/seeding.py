@@ -144,11 +144,12 @@ class Seeding:
         batch: CommittedBatch,
         progress: Mapping[str, Progress],
     ) -> Seed:
-        """Converts and writes rows, by store, of the generation `live` as of a batch, whose source is where the input
-        goes on.
+        """Converts and writes rows that are given, of the generation `live` as of a batch.
 
-        The batches have columns `_partition`, `_key`, `_value` and `_timestamp_ms`. `progress` is that of the tasks
-        after it, by slot name. Those without one begin anew with their rows.
+        Args:
+            rows: by store, batches with columns `_partition`, `_key`, `_value` and `_timestamp_ms`.
+            batch: which; its source is where the input goes on.
+            progress: that of the tasks after it, by slot name. Those without one begin anew with their rows.
         """
         moves = self._moves()
         anew = {slot: dict.fromkeys(range(count), b"{}") for slot, count in self.slots.items()}

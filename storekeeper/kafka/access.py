@@ -76,7 +76,11 @@ def principal(kafka: Kafka) -> str:
 def denial(kafka: Kafka, error: KafkaError, name: str, operation: str) -> ConfigurationError | None:
     """What to tell about a request that ACLs don't allow. None if that is not why it failed.
 
-    `name` is of the topic, group or transactional id; `operation` is what was to be done with it, as an ACL names it.
+    Args:
+        kafka: the Kafka.
+        error: why the request failed.
+        name: of the topic, group or transactional id.
+        operation: what was to be done with it, as an ACL names it.
     """
     resource = _DENIED.get(error.code())
     return None if resource is None else denied(kafka, resource, name, operation)
@@ -91,8 +95,11 @@ def denied(kafka: Kafka, resource: str, name: str, operation: str) -> Configurat
 
 
 def refusal(kafka: Kafka, failures: Sequence[KafkaError]) -> str | None:
-    """Why the brokers refuse this client, or it refuses them, and what to do; None if no failure that it reported says
-    so.
+    """Why the brokers refuse this client, or it refuses them, and what to do; None if no failure says so.
+
+    Args:
+        kafka: the Kafka.
+        failures: what the client reported, in this order.
     """
     for failure in failures:
         reason = _AROUND.sub("", failure.str()).strip()

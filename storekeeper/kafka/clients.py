@@ -33,7 +33,11 @@ _NO_GROUP = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 
 
 def new_admin(kafka: Kafka, settings: Mapping[str, Any] | None = None) -> AdminClient:
-    """A client that describes and changes topics, with more settings by librdkafka's names.
+    """A client that describes and changes topics.
+
+    Args:
+        kafka: the Kafka.
+        settings: more of the client's settings, by librdkafka's names.
 
     Raises:
         ConfigurationError: the properties of the Kafka can't be used.
@@ -60,8 +64,11 @@ def new_producer(kafka: Kafka, settings: Mapping[str, Any]) -> Producer:
 def new_consumer(kafka: Kafka, name: str, settings: Mapping[str, Any]) -> Consumer:
     """A client that reads the partitions that are assigned to it. It commits no offsets.
 
-    Librdkafka requires a group's name, which is the cluster's and `name`; the group is never joined. `settings` are
-    more, by librdkafka's names.
+    Args:
+        kafka: the Kafka.
+        name: what it is for. Librdkafka requires a group's name, which begins with the cluster's; the group is never
+            joined.
+        settings: more of the client's settings, by librdkafka's names.
 
     Raises:
         ConfigurationError: the properties of the Kafka can't be used.
@@ -73,6 +80,10 @@ def new_consumer(kafka: Kafka, name: str, settings: Mapping[str, Any]) -> Consum
 def new_group_committer(kafka: Kafka, group: str) -> Consumer:
     """A client that reads nothing and commits the offsets that it is given, as those of a group without members.
 
+    Args:
+        kafka: the Kafka.
+        group: the group's name.
+
     Raises:
         ConfigurationError: the properties of the Kafka can't be used.
     """
@@ -81,7 +92,13 @@ def new_group_committer(kafka: Kafka, group: str) -> Consumer:
 
 
 def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str]) -> NewTopic:
-    """What to ask an admin client for, to make a topic. The settings add to its configuration, and replace none of it.
+    """What to ask an admin client for, to make a topic.
+
+    Args:
+        kafka: the Kafka.
+        name: the topic's name.
+        partitions: how many it gets.
+        config: its configuration by Kafka's names; the settings add theirs, but replace none of it.
 
     Raises:
         ConfigurationError: the settings let nobody make topics.

@@ -164,12 +164,15 @@ def _paced_program(name: str, layout: RunLayout, command: Sequence[str], *, rest
 def desired_programs(
     known: Collection[str], settings: AppSettings, drivers: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Those of the supervisor's programs `known` that belong to the platform, each with the names of the heartbeats it
-    writes.
+    """The supervisor's programs of apps that belong to the platform, each with the names of the heartbeats it writes.
 
-    Those that a person has stopped are among them. `drivers` are the processes of apps, each with the names of its
-    apps. A generation that isn't live has a process of its own. It is left out while its journal can't be reached, and
-    where a setting fixes the generation.
+    Those that a person has stopped are among them.
+
+    Args:
+        known: the supervisor's programs: those of the apps that this platform runs.
+        settings: where the generations' journals are: a generation that isn't live has a process of its own. It is left
+            out while its journal can't be reached, and where a setting fixes the generation.
+        drivers: the processes of apps, each with the names of its apps.
     """
     found = {program: apps for program, apps in drivers.items() if program in known}
     if settings.fixes_generation:

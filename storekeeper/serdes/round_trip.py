@@ -180,8 +180,11 @@ class RoundTrip(Protocol[T]):
 
 
 class ReadBack(Generic[T]):
-    """Any other serde, whose values are written, read and compared. With `rounds` they may change, as a schema's floats
-    and times do.
+    """Any other serde, whose values are written, read and compared.
+
+    Args:
+        serde: the serde.
+        rounds: whether values may change, as a schema's floats and times do.
     """
 
     def __init__(self, serde: Serde[T], *, rounds: bool = False) -> None:

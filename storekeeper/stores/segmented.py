@@ -24,10 +24,15 @@ TimeOf = Callable[[bytes], int]
 
 
 class SegmentedStore(WrappedStore):
-    """The wrapper that splits rows by the time in their keys, into segments of `interval_ms` in a new store.
+    """The wrapper that splits rows by time.
 
     Scans come in the order of the keys from above, merged over the live segments. A write to a segment that expired
     already is dropped: no reader could see it.
+
+    Args:
+        inner: the store below.
+        time_of: the time in a row key, epoch milliseconds.
+        interval_ms: the span of one segment, for a new store.
     """
 
     def __init__(self, inner: BytesStore, time_of: TimeOf, interval_ms: int) -> None:

@@ -77,8 +77,11 @@ def count() -> Aggregator[Any, Any, int]:
 
 
 def reduction(reducer: Callable[[V, V], V], undo: Callable[[V, V], V] | None = None) -> Aggregator[Any, V, V | None]:
-    """Values combined two at a time; the first one stands for itself. `undo(aggregate, value)` takes a value out again,
-    if any ever is.
+    """Values combined two at a time; the first one stands for itself.
+
+    Args:
+        reducer: `reducer(aggregate, value)`.
+        undo: `undo(aggregate, value)` takes a value out again, or None where nothing is ever taken out.
     """
 
     def add(_key: object, value: V, aggregate: V | None) -> V | None:

@@ -16,10 +16,17 @@ _CACHED = type(functools.lru_cache(len))
 def check_function(
     operator: str, takes: str, function: object, *, key: bool = False, window: bool = False, many: bool = False
 ) -> None:
-    """Refuses a function that the operator can't use. It `takes` something such as `predicate(key, value)`.
+    """Refuses a function that the operator can't use.
 
-    `key` and `window` say whether `with_key(...)` and `with_window(...)` may stand here, `many` whether it may be a
-    generator. A builtin that doesn't tell its arguments is let through.
+    A builtin that doesn't tell its arguments is let through.
+
+    Args:
+        operator: names the operator.
+        takes: what it is and takes, such as `predicate(key, value)`.
+        function: what the user gave.
+        key: whether `with_key(...)` may stand here.
+        window: whether `with_window(...)` may stand here.
+        many: whether it returns many values, so that it may be a generator.
 
     Raises:
         ConfigurationError: it is no function, takes other arguments, or returns a coroutine or a generator.
@@ -43,7 +50,13 @@ def check_function(
 
 
 def check_kind(operator: str, value: object, allowed: Any, words: str) -> None:
-    """Refuses an argument of another kind than `words` say.
+    """Refuses an argument of another kind.
+
+    Args:
+        operator: names the operator.
+        value: what the user gave.
+        allowed: the type that it must have.
+        words: what the operator takes.
 
     Raises:
         ConfigurationError: it is of another type.
@@ -68,7 +81,12 @@ def check_processor(operator: str, factory: object) -> None:
 
 
 def check_methods(operator: str, processor: object, *, bound: bool = True) -> None:
-    """Refuses a processor, or its class unless `bound`, that can't be called as one.
+    """Refuses a processor that can't be called as one.
+
+    Args:
+        operator: names the operator.
+        processor: the processor, or its class.
+        bound: whether it is the processor itself.
 
     Raises:
         ConfigurationError: it lacks a method, or one takes other arguments or is asynchronous.

@@ -72,8 +72,13 @@ class Guards:
         return start()
 
     def function(self, operator: str, function: F, shape: Shape | None = None, on_error: OnError | None = None) -> F:
-        """A function of the user as an operator calls it; its result must have the shape. Without `on_error` the app's
-        policy holds.
+        """A function of the user as an operator calls it.
+
+        Args:
+            operator: the operator's name.
+            function: the function.
+            shape: what its result must be.
+            on_error: what becomes of a record that it fails on; None for the app's policy.
         """
         return function
 
@@ -97,7 +102,13 @@ class Guards:
         return forward
 
     def releasing(self, operator: str, forward: F, encode: Encode) -> F:
-        """What takes rows that waited, while another record is under way: that one isn't to blame for them."""
+        """What takes rows that waited, while another record is under way: that one isn't to blame for them.
+
+        Args:
+            operator: the name of the operator where they waited.
+            forward: takes a row's key, its value or change, and its time.
+            encode: a row's key and value as bytes.
+        """
         return forward
 
 

@@ -77,8 +77,10 @@ class Topology:
     def plan(self, partitions: Mapping[str, int], repartitioned: int | None = None) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.
 
-        `partitions` are of the topics that the app reads. Repartitions whose number neither the user nor a join fixes
-        get `repartitioned`, or else as many as the topics above them have.
+        Args:
+            partitions: of the topics that the app reads.
+            repartitioned: of each repartition whose number neither the user nor a join fixes. None: as many as the
+                topics above it have.
 
         Raises:
             ConfigurationError: a topic is missing.

@@ -153,7 +153,11 @@ def with_upstream(
 ) -> Iterator[Output]:
     """Outputs for a repartition topic, with the partition of the task that they come from, and their origin.
 
-    `repartitions` are the topics whose records come from others; all others are sources.
+    Args:
+        outputs: what the task passes on.
+        partition: of the task.
+        origin_of: finds where a record of the task comes from.
+        repartitions: the topics whose records come from others; all others are sources.
     """
     task, place, prefix = b"%d" % partition, ("", NOWHERE), b""
     for key, value, timestamp_ms, headers, at_topic, at_partition, at_offset in outputs:

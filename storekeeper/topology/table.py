@@ -112,10 +112,13 @@ class Table(ABC, Generic[K, V]):
         key_bytes: Callable[[K], Any] | None = None,
         undo: Undo | None = None,
     ) -> Callable[[], None]:
-        """Holds changes back from those that subscribe later. A change is let go as one of the record that made it.
+        """Holds changes back from those that subscribe later.
 
-        `releasing` guards a function that takes changes which are let go. Keys are the same if they have the same
-        `key_bytes`; without it, if they are equal.
+        Args:
+            context: the record under way. A change is let go as one of the record that made it.
+            releasing: guards a function that takes changes which are let go.
+            key_bytes: the bytes of a key: keys are the same if they have the same. None: if they are equal.
+            undo: notes how to take changes back.
 
         Returns:
             A function that lets the last change of each key go, with the old value from before the first. Where old

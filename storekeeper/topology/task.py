@@ -51,11 +51,19 @@ class Task:
         guards: Guards = UNGUARDED,
         origin_of: OriginOf = lambda place: place,
     ) -> None:
-        """Opens the stores and compiles the operators, with the progress of the last committed batch.
+        """Opens the stores and compiles the operators.
 
-        The functions of `global_tables` look a row up, by the name of a table's store. `on_error` is for records that
-        `timestamps=` or `check=` fail on, unless their operator has a policy of its own; no record may be later than
-        `latest_ms`.
+        Args:
+            sub_topology: what to run.
+            partition: of all its topics.
+            supplier: opens the backend of each store for this partition.
+            progress: that of the last committed batch.
+            global_tables: by the name of a global table's store, the function that looks a row up.
+            on_error: what becomes of a record that `timestamps=` or `check=` fail on, unless their operator has a
+                policy of its own.
+            latest_ms: the latest time that a record may have.
+            guards: what stands between operators and the functions of the user.
+            origin_of: finds where a record comes from.
         """
         self.sub_topology = sub_topology
         self.partition = partition

@@ -27,8 +27,14 @@ Manifest = SnapshotManifest | HistoryManifest
 def wrong_claims(
     manifest: Manifest, store: StoreSpec, settings: AppSettings, topics: Topics, *, now_ms: int
 ) -> Iterator[str]:
-    """A sentence for each thing that isn't so in the manifest of a store's newest snapshot or history, in its live
-    generation.
+    """A sentence for each thing that a manifest says and that isn't so.
+
+    Args:
+        manifest: that of the store's newest snapshot, or of its history.
+        store: the store, in the live generation of its app.
+        settings: where the journals are; those of the live generation.
+        topics: the broker's.
+        now_ms: the time, epoch milliseconds.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.

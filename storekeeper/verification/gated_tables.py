@@ -13,6 +13,10 @@ from storekeeper.verification.check_verdict import CheckVerdict
 def verify_table(name: str, settings: AppSettings) -> CheckVerdict:
     """The verdict on a published table, and on what was decided on of its staged rows. Every sealed file is read.
 
+    Args:
+        name: the published table.
+        settings: where the tables are.
+
     Raises:
         TablesUnreachableError: the store of the tables doesn't answer.
     """

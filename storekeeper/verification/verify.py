@@ -117,7 +117,15 @@ def _history_flaws(
     *,
     is_alone: bool,
 ) -> Iterator[str]:
-    """How a store's history differs from its seal, its manifest and the changelog; whether it or the table is gone."""
+    """How a store's history differs from its seal, its manifest and the changelog; and whether it or the table is gone.
+
+    Args:
+        sealed: the history.
+        copy: the history beside the others.
+        snapshot: the manifest of the table's newest snapshot; None without one.
+        claims: tells what a manifest says and isn't so.
+        is_alone: whether there is neither a table nor its seal.
+    """
     history, table = sealed.path.name, copy.table.name
     try:
         sealed.current(whole=True)

@@ -56,10 +56,14 @@ class RunOf(Protocol):
 def run_apps(
     apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event, run_of: RunOf
 ) -> None:
-    """Runs one app, or several that share a session, until `stop` is set, then lets their running batches finish.
+    """Runs apps until `stop` is set, then lets their running batches finish.
 
-    `settings` are those of the process: the size of an app, or of the shared driver, is applied to them. A failure of
-    the shared session sets `stop`.
+    Args:
+        apps: one app, which gets a session of its own, or several, which share one.
+        settings: those of the process. The size of an app, or of the shared driver, is applied to them.
+        clock: the source of the time.
+        stop: ends the run. It is set when the session that several apps share has failed.
+        run_of: makes each app's run.
 
     Raises:
         StateError: the error of the app, or of the first of several that all failed; see `AppRun`.

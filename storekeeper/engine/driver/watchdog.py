@@ -35,8 +35,10 @@ _log = structlog.get_logger(__name__)
 class Progress:
     """When each app of a process last went on.
 
-    Within `limit_s` an app must start, may be silent, or may commit nothing while input waits. The process, `pid`,
-    began at `began_s` on the clock of `stalled`. Heartbeats of others say nothing about it.
+    Args:
+        limit_s: how long an app may take to start, may be silent, or may commit nothing while input waits.
+        began_s: when the process began, on the clock of `stalled`.
+        pid: of this process. Heartbeats of others say nothing about it.
     """
 
     limit_s: float

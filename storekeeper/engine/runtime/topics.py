@@ -330,7 +330,12 @@ def counts_in(position: Position) -> dict[str, int]:
 
 
 def check_partitions(app: str, made_with: Mapping[str, int], counts: Mapping[str, int]) -> None:
-    """Checks that topics have the numbers of partitions that the app's state was made with, as far as they are known.
+    """Checks that topics have the numbers of partitions that the app's state was made with.
+
+    Args:
+        app: The app's name.
+        made_with: The number of partitions by topic that the state was made with. Other topics may have any number.
+        counts: The number that the topics have now. Topics that are missing here are not checked.
 
     Raises:
         PartitionsChangedError: A topic has another number.

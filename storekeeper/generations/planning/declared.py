@@ -24,9 +24,11 @@ from storekeeper.topology.slots import assigned
 
 
 def declared_stores(partitions: Mapping[str, int] | None = None) -> list[DeclaredStore]:
-    """Every store of every app; `partitions` has a store's new number where it changes.
+    """Every store of every app.
 
-    It applies to all stores of the app: a generation has one number.
+    Args:
+        partitions: the new number of a store's partitions, where it changes. It applies to all stores of the app:
+            a generation has one number.
 
     Raises:
         ConfigurationError: two stores of one app get different numbers, or a store's topic fixes its number.

@@ -69,7 +69,14 @@ def inputs_of(spec: AppSpec, settings: AppSettings, since: str) -> list[Input]:
 
 
 def as_backfill(plan: Plan, since: str, inputs: Iterable[Input], *, accept_differences: bool) -> Plan:
-    """The plan of a new generation, as one that reads the input again, since `beginning` or a time."""
+    """The plan of a new generation, as one that reads the input again.
+
+    Args:
+        plan: of a copy, or of migrations.
+        since: from where it reads: `beginning`, or a time.
+        inputs: what it reads.
+        accept_differences: whether it takes over although its rows differ from the live ones.
+    """
     stores = [change.store for change in plan.changes if change.verdict is Verdict.MIGRATE]
     where = "its beginning" if since == BEGINNING else since
     accepted = (
@@ -125,9 +132,13 @@ def planned_change(
 ) -> Plan:
     """The plan of a new generation of an app.
 
-    `partitions` 0 leaves those of the changelogs as they are. With `copy` there is a plan even if nothing changes. A
-    backfill reads the input `since` a time, else it starts with the live rows; it may take over although its rows
-    differ.
+    Args:
+        app: the app's name.
+        migrations: names, in order.
+        partitions: of the new changelogs; 0 leaves them as they are.
+        copy: whether to plan a generation even if nothing changes.
+        since: from where a backfill reads the input; None starts with the live rows.
+        accept_differences: whether a backfill takes over although its rows differ.
 
     Raises:
         ConfigurationError: the app can't have generations or has not begun yet; or as `plan_of_app`.

@@ -57,8 +57,10 @@ class KnownTopics:
     def of(self, facts: TopicFacts, accepted: str | None = None, heard: str | None = None) -> Counted:
         """What to go by for a topic, given its current description from the broker.
 
-        `accepted` is the id of the topic that an operator or a hand-over has named, `heard` the one that nodes went by
-        last.
+        Args:
+            facts: the description.
+            accepted: the id of the topic that an operator or a hand-over has named; None if nobody has.
+            heard: the id that nodes went by last; None if none has seen the topic.
 
         Raises:
             OSError: the file can't be written; a new topic isn't kept then.

@@ -117,11 +117,13 @@ class Replica(ReplicaRows):
         self._note_loss(lost, self._records_lost)
 
     def compare(self, rows_to: int) -> None:
-        """Compares the rows with those of other nodes, which reach offset `rows_to`, if the log has lost records of
-        them, else 0.
+        """Compares the rows with those of other nodes, whose log has lost records of them.
 
         A replica on a new disk takes what is left of the log for all there is. It answers nothing while another node
         has more.
+
+        Args:
+            rows_to: the offset that the rows of other nodes reach; 0 if the log has not lost any of them.
         """
         if rows_to <= max(self.offset or 0, self.rows_to or 0):
             if self._records_missing is not None:

@@ -138,7 +138,13 @@ def check_clock(settings: PlatformSettings) -> str:
 
 
 def clock_ahead_ms(begun_ms: int, appended_ms: int, done_ms: int) -> int:
-    """How far this machine's clock is ahead of a broker's, at least. 0 if the broker's time lies within the request."""
+    """How far this machine's clock is ahead of a broker's, at least. 0 if the broker's time lies within the request.
+
+    Args:
+        begun_ms: when the request began, by this machine's clock.
+        appended_ms: when the broker handled it, by its own clock.
+        done_ms: when the answer was there, by this machine's clock.
+    """
     return max(0, begun_ms - appended_ms) - max(0, appended_ms - done_ms)
 
 

@@ -48,7 +48,14 @@ class NewFile:
 
 
 def make_project(name: str, folder: Path) -> list[Path]:
-    """Makes a project with one app; returns its files.
+    """Makes a project with one app.
+
+    Args:
+        name: the app's name.
+        folder: the project's. It is made if need be.
+
+    Returns:
+        The files.
 
     Raises:
         InvalidNameError: the name can't be that of an app; see `app_files`.
@@ -59,8 +66,14 @@ def make_project(name: str, folder: Path) -> list[Path]:
 
 
 def make_app(name: str, folder: Path) -> list[Path]:
-    """Adds an app to a project, and names it in the project's `storekeeper.toml`; returns the files that are new or
-    changed.
+    """Adds an app to a project, and names it in the project's `storekeeper.toml`.
+
+    Args:
+        name: the app's name.
+        folder: the project's.
+
+    Returns:
+        The files that are new or changed.
 
     Raises:
         InvalidNameError: the name can't be that of an app; see `app_files`.

@@ -47,8 +47,12 @@ def collect(
 ) -> Overview:
     """Looks at everything once. Never raises for what doesn't answer, nor for a missing file.
 
-    The files of `layout` are always read; the supervisor is asked with `settings`. With `probe`, the broker, Airflow,
-    the nodes and the control API are asked if they work. None for `nodes` leaves stores and nodes out.
+    Args:
+        layout: the run directory; its files are always read.
+        clock: for the ages.
+        settings: the platform's, to ask its supervisor; None for the files alone.
+        probe: whether the broker, Airflow, the nodes and the control API are asked if they work.
+        nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
     """
     now_ms, known = clock.now_ms(), PlatformApps.of(layout.root)
     infos = [] if settings is None else _supervised(layout, CALL_TIMEOUT_S if probe else _TIMEOUT_S)

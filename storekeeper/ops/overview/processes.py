@@ -62,9 +62,13 @@ def app_processes(
 
 
 def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
-    """Whether a process should be running; `names` are those of all processes and apps.
+    """Whether a process should be running.
 
     The process of a second generation may be stopped, or have ended with 0: usually there is no such generation.
+
+    Args:
+        info: the process.
+        names: of all processes and apps.
     """
     # An app of the shared driver has no process of its own.
     if info.name not in map(Role.NEXT.program, names):

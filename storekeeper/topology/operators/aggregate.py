@@ -48,8 +48,16 @@ class StreamAggregate(TableNode):
     ) -> None:  # fmt: skip
         """Adds the operator.
 
-        Of `add(aggregate, value)` in `adders` there is one for each stream, or one that is marked to take more. Without
-        windows there is one aggregate a key.
+        Args:
+            parents: the streams.
+            kind: what it is called.
+            aggregator: how an aggregate begins and how sessions are merged.
+            serdes: of keys and aggregates.
+            store: the options of its store.
+            adders: `add(aggregate, value)`, one for each stream, or one that is marked to take more.
+            windows: None for one aggregate a key.
+            emit: on every update, or once when a window closes.
+            named: the operator's name.
 
         Raises:
             ConfigurationError: emission on close of windows that never close.

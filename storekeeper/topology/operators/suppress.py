@@ -350,9 +350,15 @@ class SuppressedTable(Table[K, V]):
         self, parent: Table[K, V], suppressed: Suppressed[K], buffer: TimeOrderedBuffer[K, V], stream_time: StreamTime,
         context: RecordContext, *, as_read: Callable[[Any, V | None], V | None] = lambda _, value: value,
     ) -> None:  # fmt: skip
-        """Subscribes to `parent`. A change goes out with the headers of the record that made it.
+        """Subscribes to `parent`.
 
-        `as_read(key, value)` is the value as the buffer will give it.
+        Args:
+            parent: the table whose changes to hold back.
+            suppressed: when to let them through.
+            buffer: what waits.
+            stream_time: that of the changes so far.
+            context: the record under way. A change goes out with the headers of the record that made it.
+            as_read: `as_read(key, value)` is the value as the buffer will give it.
         """
         super().__init__()
         self._parent = parent

@@ -89,11 +89,16 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         store: TableStore[K, R] | None,
         as_read: Callable[[R | None], R | None] = lambda value: value,
     ) -> None:
-        """Subscribes to both tables; `joiner(key, left, right)` makes the results.
+        """Subscribes to both tables.
 
-        `dropped` counts the changes of windows that the other table doesn't keep any more. `alone` says whether a left
-        row without a right one gives a result, and a right row without a left one. Without a store, results are
-        computed at each look-up; `as_read` is a result as the store gives it.
+        Args:
+            left: the one table.
+            right: the other.
+            joiner: `joiner(key, left, right)`.
+            dropped: counts the changes of windows that the other table doesn't keep any more.
+            alone: whether a left row without a right one gives a result, and a right row without a left one.
+            store: for the results; None computes them at each look-up.
+            as_read: a result as the store gave it.
 
         Raises:
             ConfigurationError: one of the tables can't look rows up.
@@ -200,10 +205,16 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         self, *tables: Any, meeting: Meeting, context: RecordContext, releasing: Callable[[Any], Any],
         key_bytes: Callable[[K], Any], undo: Undo | None = None, **more: Any,
     ) -> None:  # fmt: skip
-        """Subscribes to both tables; see `JoinedTable`, which takes `more`.
+        """Subscribes to both tables; see `JoinedTable`.
 
-        `meeting` says when to settle, and `releasing` guards a function that takes what is let go when the batch ends.
-        Keys are the same if they have the same `key_bytes`.
+        Args:
+            tables: the two, the joiner, and the counts of what is left out.
+            meeting: when to settle.
+            context: the record under way.
+            releasing: guards a function that takes what is let go when the batch ends.
+            key_bytes: the bytes of a key: keys are the same if they have the same.
+            undo: notes how to take changes back.
+            more: as for `JoinedTable`.
         """
         super().__init__(*tables, **more)
         self._meeting = meeting

@@ -125,12 +125,22 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         emitted_until_ms: int = NOTHING_EMITTED_MS,
         undo: Undo | None = None,
     ) -> None:
-        """Builds the table over its store: `WindowCells`, a window store or a session store, for at least
-        `min_retention_ms`.
+        """Builds the table over its store.
 
-        The record under way does not make the windows that it closes: they go out without headers. `is_plain` says
-        whether an aggregate surely reads as it is, `as_read(key, aggregate)` is what the store will give, and
-        `key_bytes` tell keys apart. What the task before emitted, until `emitted_until_ms`, isn't emitted again.
+        Args:
+            windows: the windows that records fall into.
+            aggregator: how an aggregate begins and how sessions are merged.
+            store: the rows: `WindowCells`, a window store or a session store. It keeps them at least
+                `windows.min_retention_ms`.
+            dropped: counts what is left out.
+            stream_time: how far the records have come.
+            context: the record under way. It does not make the windows that it closes: they go out without headers.
+            is_plain: whether an aggregate surely reads as it is.
+            as_read: `as_read(key, aggregate)` is the aggregate as the store will give it.
+            key_bytes: what tells keys apart.
+            emit: on every update, or once when a window closes.
+            emitted_until_ms: `emitted_until_ms` of the task before: what it emitted isn't emitted again.
+            undo: notes how to take changes back.
         """
         super().__init__()
         self.windows = windows
@@ -162,7 +172,9 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
     def adding(self, add: Callable[..., A | None], first: First | None) -> Push:
         """What takes the records of one stream. Streams with adders of their own share the table.
 
-        `add` is `add(aggregate, value)`, or `add(first, aggregate, value)` if `first` makes the first argument.
+        Args:
+            add: `add(aggregate, value)`, or `add(first, aggregate, value)`.
+            first: makes the first argument; None: there is none.
 
         The function raises an `InvalidTimestampError` if the timestamp is negative. Nothing was changed then.
         """

@@ -61,9 +61,14 @@ class _Held:
 
 
 class PastReads:
-    """Rows as of a time, from the Delta tables in `folder`. Belongs to one event loop.
+    """Rows as of a time. Belongs to one event loop.
 
-    `shown` makes of a store's value what is shown. At most `most_waiting` requests may be under way at once.
+    Args:
+        node: this node's name.
+        folder: the folder of the Delta tables.
+        clock: for the age of what is open.
+        shown: how a store's value is shown.
+        most_waiting: how many requests may be under way at once.
     """
 
     def __init__(
@@ -89,8 +94,13 @@ class PastReads:
         return [(SERVED_BY, self._node.encode()), (ROLE, ROLE_HISTORY.encode()), (COMPLETE, b"true")]
 
     async def row(self, store: str, key: bytes, at_ms: int, partition: int) -> bytes | None:
-        """The value of a row at a time; None if there was none. If several partitions have rows of one key, that of
-        `partition` counts.
+        """The value of a row at a time; None if there was none.
+
+        Args:
+            store: the store.
+            key: the row's key.
+            at_ms: the time.
+            partition: the one whose row counts if several partitions have rows of one key.
 
         Raises:
             NoHistoryError: the node has no history of the store.
@@ -105,7 +115,14 @@ class PastReads:
     async def page(
         self, scan: Scan, limits: PageLimits, at_ms: int, partition_of: PartitionOf, *, of_one_key: bool
     ) -> RowPage:
-        """The first rows of a scan at a time; `of_one_key` says whether the scan is within the rows of one key.
+        """The first rows of a scan at a time.
+
+        Args:
+            scan: the scan.
+            limits: where the page ends.
+            at_ms: the time.
+            partition_of: whose row counts if several partitions have rows of one key.
+            of_one_key: whether the scan is within the rows of one key.
 
         Raises:
             InvalidArgumentError: the rows are too much for one request, and not of one key.
@@ -115,7 +132,13 @@ class PastReads:
         return await self._run(self._page, scan, limits, at_ms, partition_of, most)
 
     async def ranking(self, store: str, score_field: str, at_ms: int, partition_of: PartitionOf) -> RankedIndex:
-        """The order of a store's rows at a time, by `score_field` of their values.
+        """The order of a store's rows at a time.
+
+        Args:
+            store: the store.
+            score_field: the field of the values that has the score.
+            at_ms: the time.
+            partition_of: whose row counts if several partitions have rows of one key.
 
         Raises:
             InvalidArgumentError: the rows are too much for one request.

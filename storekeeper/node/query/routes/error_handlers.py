@@ -20,7 +20,13 @@ _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 def answer_errors(
     app: FastAPI, problem_of: Callable[[Exception], Problem], response_of: Callable[[Problem], Response]
 ) -> None:
-    """Answers each error of a request by its problem. A defect (status 500) is logged."""
+    """Answers each error of a request by its problem. A defect (status 500) is logged.
+
+    Args:
+        app: the application.
+        problem_of: the problem for an error.
+        response_of: the response for a problem.
+    """
 
     async def on_error(request: Request, error: Exception) -> Response:
         problem = problem_of(error)

@@ -98,7 +98,11 @@ def operation_id(route: APIRoute) -> str:
 
 
 def completed(document: Json) -> Json:
-    """The whole document, from that which the framework derives. It is changed."""
+    """The whole document.
+
+    Args:
+        document: as the framework derives it. It is changed.
+    """
     document["paths"] = {_FORMS.get(path, path): operations for path, operations in document["paths"].items()}
     for path, method, operation in _operations(document):
         _describe_parameters(path, operation)
