@@ -61,11 +61,12 @@ status: ## every process, its health, its address
 # Tests wait a lot, so parts of them run beside each other, those that take longest from the beginning. More at once than
 # four cost a quarter more processor time on two cores. The tests of a part share a broker and a Spark session.
 IN_integration := tests/integration/
-IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ project/ snapshots/ testkit/ conformance/)
+IN_engine := $(addprefix tests/,apps/ cleanup/ engine/ testkit/ conformance/)
+IN_tables := $(addprefix tests/,generations/ project/ snapshots/)
 IN_quality := tests/quality/ tests/faults/
 IN_state := $(addprefix tests/,changelog/ client/ kafka/ metrics/ node/ protocol/ schemas/ serdes/ stores/ topology/ model/ contract/)
 IN_ops := $(addprefix tests/,cli/ dags/ ops/ storekeeper_provider/)
-APART := integration spark ops quality state
+APART := engine tables integration ops quality state
 IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py contrib/*/tests/)
 TESTS := $(APART:%=test-%) test-rest
 PARTS := $(TESTS) test-types test-lint
