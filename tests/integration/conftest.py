@@ -1,4 +1,4 @@
-"""A platform that the tests of this folder share."""
+"""A platform that tests share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RunningPlatform
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
+    """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process.
+
+    It ends with the module: idle, it would take a processor beside the tests after it.
+    """
     run_dir = tmp_path_factory.mktemp("platform") / "run"
     platform = PlatformProcess.in_folder(run_dir, shared_apps=project.SYSTEMS)
     try:
