@@ -26,7 +26,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import offsets_of
-from storekeeper.engine.runtime.session import jvm_pid, start_for_app, stop_spark
+from storekeeper.engine.runtime.session import jvm_pid, start_for_apps, stop_spark
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, spec_of
@@ -196,7 +196,7 @@ class GenerationRun:
 
     def _session(self, lease: Lease) -> SparkContext:
         if self._spark is None:
-            self._spark = self.shared or start_for_app(self.role.program(self.spec.name), self.spec, self.settings)
+            self._spark = self.shared or start_for_apps(self.role.program(self.spec.name), [self.spec], self.settings)
             lease.record_jvm(jvm_pid(self._spark))
         return self._spark
 

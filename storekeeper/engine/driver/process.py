@@ -1,4 +1,4 @@
-"""A driver: the process that runs one app, or several on one Spark session.
+"""A driver: the process that runs one app, or several on one Spark context.
 
 Apps that share a driver share one JVM. Lease, checkpoint, heartbeat and generations are each app's own. When one app
 fails, it is started again in the same driver, a few times; the others go on. If all have failed, or the JVM has, the
@@ -24,7 +24,7 @@ from storekeeper.clock import Clock
 from storekeeper.engine.runtime.heartbeat_writer import described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.scale import scaled
-from storekeeper.engine.runtime.session import running_session
+from storekeeper.engine.runtime.session import jvm_pid, reaching_by_spark, start_for_apps, stop_spark
 from storekeeper.errors import ConfigurationError, RefusedError, StateError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class RunOf(Protocol):
         stop: threading.Event,
         shared: SparkContext | None = None,
     ) -> Callable[[], None]:
-        """The run, on a session that several apps share, or on one of its own."""
+        """The run, on a context that several apps share, or on one of its own."""
 
 
 def run_apps(
@@ -59,10 +59,10 @@ def run_apps(
     """Runs apps until `stop` is set, then lets their running batches finish.
 
     Args:
-        apps: one app, which gets a session of its own, or several, which share one.
+        apps: one app, which gets a Spark context of its own, or several, which share one.
         settings: those of the process. The size of an app, or of the shared driver, is applied to them.
         clock: the source of the time.
-        stop: ends the run. It is set when the session that several apps share has failed.
+        stop: ends the run. It is set when the context that several apps share has failed.
         run_of: makes each app's run.
 
     Raises:
@@ -81,7 +81,10 @@ def _run_shared(
     with ExitStack() as stack:
         lease = stack.enter_context(Lease(settings.lease_file(SHARED_DRIVER), clock=clock, wait=time.sleep))
         lease.acquire()
-        spark = stack.enter_context(running_session(SHARED_DRIVER, settings, [lease])).sparkContext
+        spark = start_for_apps(SHARED_DRIVER, apps, settings)
+        stack.callback(stop_spark, spark)
+        lease.record_jvm(jvm_pid(spark))
+        stack.enter_context(reaching_by_spark(settings.tables))
         threads = stack.enter_context(ThreadPoolExecutor(len(apps)))
         runs = [
             threads.submit(
@@ -101,7 +104,7 @@ def _keep_running(name: str, new_run: Callable[[], Callable[[], None]], clock: C
 
     Raises:
         StateError: it failed for good. The other apps go on.
-        Exception: it failed in a way that is not known, perhaps with the session: all apps are to stop.
+        Exception: it failed in a way that is not known, perhaps with the context: all apps are to stop.
     """
     failures = 0
     while True:

@@ -37,7 +37,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
-from storekeeper.engine.runtime.session import jvm_pid, start_for_app, stop_spark
+from storekeeper.engine.runtime.session import jvm_pid, start_for_apps, stop_spark
 from storekeeper.engine.runtime.stream import GenerationView, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
@@ -144,7 +144,7 @@ class AppRun:
         checked = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
         if self.stop.is_set():
             return
-        spark = self.shared or start_for_app(self.spec.name, self.spec, self.settings)
+        spark = self.shared or start_for_apps(self.spec.name, [self.spec], self.settings)
         try:
             pid = jvm_pid(spark)
             lease.record_jvm(pid)

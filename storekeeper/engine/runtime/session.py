@@ -125,13 +125,15 @@ _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
 
 
-def start_for_app(name: str, spec: AppSpec, settings: AppSettings) -> SparkContext:
-    """Starts Spark for one app: see `_start`. Workers of a topology load no Arrow or pandas."""
-    return _start(name, settings, _DAEMON_OF_TABLES if spec.describe is None else _DAEMON)
+def start_for_apps(name: str, specs: Sequence[AppSpec], settings: AppSettings) -> SparkContext:
+    """Starts Spark for an app, or for apps that share a driver: see `_start`. Workers of topologies load no Arrow or
+    pandas.
+    """
+    return _start(name, settings, _DAEMON_OF_TABLES if any(spec.describe is None for spec in specs) else _DAEMON)
 
 
 def start_session(name: str, settings: AppSettings) -> SparkSession:
-    """Starts Spark for the job `name`, or for apps that share a driver, with a session on it: see `_start`."""
+    """Starts Spark for the job `name`, with a session on it: see `_start`."""
     return SparkSession(_start(name, settings, _DAEMON_OF_TABLES))
 
 

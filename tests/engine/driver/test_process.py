@@ -1,4 +1,4 @@
-"""Several apps in one driver: one session."""
+"""Several apps in one driver: one Spark context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from storekeeper.engine.driver import process as driver
 from storekeeper.engine.driver import runner
 from storekeeper.engine.driver.process import run_apps
 from storekeeper.engine.driver.runner import AppRun
-from storekeeper.engine.runtime import session
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.scale import AppScale, write_scale
 from storekeeper.errors import ConfigurationError, StateError
@@ -32,22 +30,17 @@ from storekeeper.generations.desired_state import Role
 from storekeeper.generations.run import GenerationRun, run_of
 
 CONTEXT: Any = object()
-SESSION: Any = SimpleNamespace(sparkContext=CONTEXT)
 
 
 @dataclass
-class Sessions:
-    """The sessions that were started, by name, and how many were stopped."""
+class Contexts:
+    """The contexts that were started, by name, and how many were stopped."""
 
     started: dict[str, AppSettings] = field(default_factory=dict)
     stopped: int = 0
 
-    def start(self, name: str, settings: AppSettings) -> object:
+    def start_for_apps(self, name: str, _: object, settings: AppSettings) -> object:
         self.started[name] = settings
-        return SESSION
-
-    def start_for_app(self, name: str, _: object, settings: AppSettings) -> object:
-        self.start(name, settings)
         return CONTEXT
 
     def stop(self, stopped: object) -> None:
@@ -56,13 +49,11 @@ class Sessions:
 
 
 @pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+def contexts(monkeypatch: pytest.MonkeyPatch) -> Contexts:
     """In place of Spark's."""
-    found = Sessions()
-    monkeypatch.setattr(session, "start_session", found.start)
-    for module in (runner, run_module):
-        monkeypatch.setattr(module, "start_for_app", found.start_for_app)
-    for module in (session, runner, run_module):
+    found = Contexts()
+    for module in (driver, runner, run_module):
+        monkeypatch.setattr(module, "start_for_apps", found.start_for_apps)
         monkeypatch.setattr(module, "stop_spark", found.stop)
         monkeypatch.setattr(module, "jvm_pid", lambda _: None)
     return found
@@ -79,8 +70,8 @@ def behave(monkeypatch: pytest.MonkeyPatch, behaviour: Callable[[AppRun | Genera
     monkeypatch.setattr(GenerationRun, "__call__", behaviour)
 
 
-def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+def test_apps_of_one_driver_run_on_one_context_until_they_are_to_stop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contexts: Contexts, stop: threading.Event
 ) -> None:
     settings, runs = AppSettings(run_dir=tmp_path), threading.Barrier(2)
 
@@ -91,15 +82,15 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
                 Lease(settings.lease_file("shared_driver"), clock=SystemClock(), wait=lambda _: None).acquire(0)
             stop.set()
         assert stop.wait(30)
-        assert not sessions.stopped
+        assert not contexts.stopped
 
     behave(monkeypatch, behaviour)
     write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
     run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop, run_of)
-    assert {name: dict(started.spark) for name, started in sessions.started.items()} == {
+    assert {name: dict(started.spark) for name, started in contexts.started.items()} == {
         "shared_driver": {"spark.driver.memory": "2048m"}
     }
-    assert sessions.stopped == 1
+    assert contexts.stopped == 1
 
 
 @pytest.fixture
@@ -108,7 +99,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_PAUSE_S", 0.0)
 
 
-@pytest.mark.usefixtures("at_once", "sessions")
+@pytest.mark.usefixtures("at_once", "contexts")
 def test_an_app_that_fails_is_started_again_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
 ) -> None:
@@ -132,7 +123,7 @@ def test_an_app_that_fails_is_started_again_and_the_others_go_on(
 
 @pytest.mark.usefixtures("at_once")
 def test_the_driver_ends_with_the_first_error_once_all_have_failed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contexts: Contexts, stop: threading.Event
 ) -> None:
     starts: list[str] = []
 
@@ -144,11 +135,11 @@ def test_the_driver_ends_with_the_first_error_once_all_have_failed(
     with pytest.raises(ConfigurationError, match="ticks"):
         run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop, run_of)
     assert sorted(starts) == ["leaderboard", "ticks"]
-    assert sessions.stopped == 1
+    assert contexts.stopped == 1
 
 
-@pytest.mark.usefixtures("sessions")
-def test_an_error_that_may_be_the_sessions_stops_all(
+@pytest.mark.usefixtures("contexts")
+def test_an_error_that_may_be_the_contexts_stops_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
 ) -> None:
     stopped: list[bool] = []
@@ -164,8 +155,8 @@ def test_an_error_that_may_be_the_sessions_stops_all(
     assert stopped == [True]
 
 
-def test_an_app_alone_starts_its_own_session_at_its_own_size(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+def test_an_app_alone_starts_its_own_context_at_its_own_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contexts: Contexts, stop: threading.Event
 ) -> None:
     settings, ran = AppSettings(run_dir=tmp_path), list[AppRun | GenerationRun]()
 
@@ -176,11 +167,11 @@ def test_an_app_alone_starts_its_own_session_at_its_own_size(
     write_scale(settings.scale_file("ticks"), AppScale(cores=7))
     run_apps([TICKS], settings, SystemClock(), stop, run_of)
     (run,) = ran
-    assert (run.shared, run.settings.spark_master, sessions.started) == (None, "local[7]", {})
+    assert (run.shared, run.settings.spark_master, contexts.started) == (None, "local[7]", {})
 
 
-def test_an_app_leaves_the_session_of_its_driver_to_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+def test_an_app_leaves_the_context_of_its_driver_to_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contexts: Contexts, stop: threading.Event
 ) -> None:
     @contextmanager
     def unwatched(*_: object) -> Iterator[None]:
@@ -200,4 +191,4 @@ def test_an_app_leaves_the_session_of_its_driver_to_the_others(
     stop.clear()
     AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=CONTEXT)()
     assert used == [CONTEXT, CONTEXT]
-    assert (sessions.started, sessions.stopped) == ({}, 0)
+    assert (contexts.started, contexts.stopped) == ({}, 0)
