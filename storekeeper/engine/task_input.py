@@ -1,8 +1,8 @@
 """Checks whether a task has read all of its input.
 
-A Python worker reads its rows as an Arrow stream over a socket. If the JVM is killed between two messages, the stream
-seems to end properly, and the task would commit only a part of its rows. The socket shows the difference: after a
-proper end it is still open.
+A Python worker reads its rows, or its parcels, from a socket. If the JVM is killed between two messages, the input
+seems to end properly, and the task would commit only a part of it. The socket shows the difference: after a proper end
+it is still open.
 """
 
 from __future__ import annotations
