@@ -105,7 +105,7 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
     (pos,) = [process for process in running.platform.status()["processes"] if process["name"] == "pos"]
     assert (pos["exits"], pos["last_exit"]) == (1, "terminated by SIGKILL"), "a kill leaves a trace"
     with running.airflow() as airflow:
-        assert eventually(lambda: _has_run(airflow, "verify_stores"), RUN_S), "the snapshot starts it"
+        assert eventually(lambda: _has_run(airflow, "verify_stores"), RUN_S, poll_s=0.5), "the snapshot starts it"
         airflow.wait_for_run("verify_stores", airflow.newest_run("verify_stores")["dag_run_id"], RUN_S)
 
 
@@ -122,7 +122,7 @@ def test_a_failed_task_can_be_cleared_and_runs_again(running: RunningPlatform) -
         with pytest.raises(StartError, match=r"(?s)task choose.*`scale` is for one app"):
             airflow.wait_for_run("stream_apps", run, RUN_S)
         airflow.clear("stream_apps", run, "choose")
-        assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", RUN_S)
+        assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", RUN_S, poll_s=0.5)
 
 
 def test_airflows_page_of_stores_tells_whoever_has_signed_in_and_nobody_else(running: RunningPlatform) -> None:
