@@ -90,10 +90,7 @@ def test_a_red_row_is_quarantined_and_released_by_a_person_and_readers_see_good_
     assert published(settings) == ["o-1", "o-2"]
     assert DeltaTable(local_table(settings, "orders")).version() == 0
 
-    quarantine = Quarantine("orders", gate, settings, CLOCK)
-    with pytest.raises(ReleaseRefusedError, match=r"\[values\] amount is from 1 to 1000"):
-        quarantine.release("1-1", Decision("meera", "a large one"))
-    released = quarantine.release("1-1", Decision("meera", "a large one", ("values",)))
+    released = Quarantine("orders", gate, settings, CLOCK).release("1-1", Decision("meera", "large", ("values",)))
     assert (released.table, released.by) == ("orders", "meera")
     assert published(settings) == ["o-1", "o-2", "o-3", "o-4"]
 
@@ -140,15 +137,13 @@ def test_what_would_be_published_is_compared_with_another_table(spark: SparkSess
     assert decide(gate).reasons == ("The batch can be compared with table bills.",)
     bills = {"day": [DAY, DAY, DAY + datetime.timedelta(days=1)], "amount": pa.array([10, 10, 5], pa.int64())}
     write_deltalake(local_table(settings, "bills"), pa.table(bills))
-    stage(settings, order(2))
+    stage(settings, order(2), order(3))
+    assert decide(gate).reasons == ()
+    stage(settings, order(4), order(5))  # alone they would be right: published rows count too
     assert decide(gate).reasons == (
-        "There are as many rows as in table bills for each day. Failing rows: 1.",
+        "There are as many rows as in table bills for each day. Failing rows: 2.",
         "The sum of amount equals that of table bills for each day; each failing row is a group. Failing rows: 1.",
     )
-    stage(settings, order(3), order(4))
-    assert decide(gate).reasons == ()
-    stage(settings, order(5))
-    assert len(decide(gate).reasons) == 2, "published rows count too"
 
 
 @pytest.mark.long("test_checkpoint.py has the hook")
