@@ -41,11 +41,11 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
     write_checkpoint(folder, [{"pos": {"0": 5}}], committed=1, initial=None)
     started: list[str] = []
 
-    def start_for_app(name: str, *_: object) -> None:
+    def start_for_apps(name: str, *_: object) -> None:
         started.append(name)
         raise _StartedError
 
-    monkeypatch.setattr(run_module, "start_for_app", start_for_app)
+    monkeypatch.setattr(run_module, "start_for_apps", start_for_apps)
 
     def process() -> None:
         with pytest.raises(_StartedError):
@@ -79,10 +79,10 @@ def test_a_plan_beyond_the_batch_at_which_a_generation_holds_is_taken_back(
     folder = settings.in_generation(journal.generation(generation).number).checkpoint_dir(POS.name)
     write_checkpoint(folder, [{"pos": {"0": 5}}, {"pos": {"0": 7}}, {"pos": {"0": 9}}], committed=2, initial=None)
 
-    def start_for_app(name: str, *_: object) -> None:
+    def start_for_apps(name: str, *_: object) -> None:
         pytest.fail(f"{name} starts a query, which has nothing to do")
 
-    monkeypatch.setattr(run_module, "start_for_app", start_for_app)
+    monkeypatch.setattr(run_module, "start_for_apps", start_for_apps)
     stop, heartbeat = threading.Event(), settings.heartbeat_file(role.program(POS.name))
     thread = threading.Thread(target=GenerationRun(POS, settings, SystemClock(), stop, role))
     thread.start()
