@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.checked_table import CheckedTable
 from storekeeper.apps.table_progress import decode_progress, encode_progress
@@ -15,6 +14,9 @@ from storekeeper.locations import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_FEW_COMMITS = 20
+"""Nearly always the last commit is the app's: others optimize the table or delete of it."""
 
 
 class StagedTable:
@@ -37,12 +39,17 @@ class StagedTable:
 
     def progress(self) -> Position:
         """How far the table reaches, by its newest commit of this app."""
-        history = DeltaTable.forPath(self.spark, str(self._path)).history()
-        for row in history.select("version", "userMetadata").orderBy(F.desc("version")).toLocalIterator():
-            found = decode_progress(row["userMetadata"])
-            if found is not None:
-                return found
-        return Position()
+        table, most = DeltaTable.forPath(self.spark, str(self._path)), _FEW_COMMITS
+        while True:
+            # Collected: an iterator's jobs may begin after Spark has deleted the shuffle of its query.
+            commits = table.history(most).select("version", "userMetadata").collect()
+            for commit in sorted(commits, key=lambda commit: commit["version"], reverse=True):
+                found = decode_progress(commit["userMetadata"])
+                if found is not None:
+                    return found
+            if len(commits) < most:
+                return Position()
+            most *= 100
 
     def append(self, rows: DataFrame, progress: Position) -> None:
         """Adds rows, with which the table reaches `progress`. A repeated call with the same progress adds nothing.
