@@ -59,15 +59,20 @@ class SparkRun:
         self.context = StreamContext(spec, spark.sparkContext, self.settings, self.checkpoint)
         self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
-    def make_topics(self, topics: Mapping[str, int]) -> None:
-        """Makes source and sink topics, and the topic of dead letters. What an earlier run left is deleted."""
+    def make_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+        """Makes source and sink topics, and the topic of dead letters. What an earlier run left is deleted.
+
+        Args:
+            topics: how many partitions each has.
+            config: of all of them, by Kafka's names.
+        """
         app = self.context.spec.name
         known = self._broker.admin().list_topics(timeout=10).topics
         for name in known:
             if name in topics or name.startswith(f"{app}-"):
                 self._broker.delete_topic(name)
         for name, partitions in topics.items():
-            self._broker.create_topic(name, partitions)
+            self._broker.create_topic(name, partitions, config)
         for name in self.context.spec.dead_letter_topics:
             self._broker.create_topic(name, 1)
 

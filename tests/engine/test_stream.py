@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from harness.broker import Broker
+from harness.poison import ODD_TIMES_MS
 from storekeeper.apps.errors import MisplacedKeyError
 from storekeeper.apps.topology_app import Describe
 from storekeeper.changelog.partitioner import partition_for
@@ -154,6 +156,25 @@ def test_a_backlog_of_many_batches_loses_no_window_behind_a_topic(
     assert (run.checkpoint.last_committed_batch() or 0) > 8, "there were many batches"
     expected = Counter((users[user], time_ms // 1000 * 1000) for user, time_ms in views)
     found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("late-regions-changelog").items()}
+    assert found == expected
+
+
+def test_a_backlog_loses_no_window_for_records_whose_times_in_kafka_are_odd(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun(
+        "timed", topologies.timed_views, broker, spark_session, tmp_path / "run", max_offsets_per_trigger=200
+    )
+    run.make_topics({"timed-views": 4}, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    expected, odd_ms = Counter[tuple[bytes, int]](), cycle(ms for ms in ODD_TIMES_MS.values() if ms > 0)
+    for n in range(3000):
+        user, at_ms = b"u%d" % (n * n % 20), NOW_MS + 1 + 50 * n
+        in_kafka_ms = next(odd_ms) if n % 97 == 96 else at_ms
+        run.produce("timed-views", [(b"page", b"%b %d" % (user, at_ms), in_kafka_ms)], partition=n % 4)
+        expected[user, at_ms // 1000 * 1000] += 1
+    run.run()
+    assert (run.checkpoint.last_committed_batch() or 0) > 12, "there were many batches"
+    found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("timed-users-changelog").items()}
     assert found == expected
 
 

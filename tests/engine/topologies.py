@@ -147,6 +147,14 @@ def late_regions(streams: StreamsBuilder, _: AppSettings) -> None:
     by_region.windowed_by(windows).count(store=Store("regions", int, retention=timedelta(hours=1)))
 
 
+def timed_views(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Views by user, in windows by the time in a view itself: "user time"."""
+    views = streams.stream("timed-views", str, timestamps=lambda _, view: int(view.split()[1]))
+    windows = tumbling(timedelta(seconds=1), grace=timedelta(seconds=2))
+    by_user = views.group_by(lambda _, view: view.split()[0])
+    by_user.windowed_by(windows).count(store=Store("users", int, retention=timedelta(hours=1)))
+
+
 def _or_nowhere(_: str, region: str | None) -> str:
     return region or "nowhere"
 

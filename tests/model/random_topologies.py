@@ -298,7 +298,10 @@ def driven_from_full_topics(
     def offsets_at(places: Iterable[TopicAndPartition], time_ms: int) -> dict[TopicAndPartition, int]:
         return {place: bisect_left(logs[place], time_ms, key=itemgetter(0)) for place in places}
 
-    plan = BatchEnds(topic_groups(driver._layout), most, offsets_at)
+    def read_times(place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
+        return [*enumerate(map(itemgetter(0), logs[place][start:end]), start)]
+
+    plan = BatchEnds(topic_groups(driver._layout), most, offsets_at, read_times)
     start, end = dict.fromkeys(logs, 0), {place: len(log) for place, log in logs.items()}
     while start != end:
         planned = plan(start, end)

@@ -2,7 +2,8 @@
 
 Topics whose records meet in a task are cut at one time: a batch has the records of each that are older. So a stream
 that is joined with a table meets, at a first start and after an outage too, the rows that it would have met live.
-The time of a record is its own in Kafka; a record that is older than one in front of it waits for that one.
+The time of a record is its own in Kafka; a record that is older than one in front of it waits for that one, unless
+that one is ahead of its place.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storekeeper.changelog.log_bounds import TopicAndPartition
+from storekeeper.engine.runtime.record_times import LOOK_AT, ReadTimes, RecordTimes, is_held_up
 
 Offsets = Mapping[TopicAndPartition, int]
 
@@ -36,13 +38,17 @@ class TopicGroup:
 @dataclass
 class BatchEnds:
     """Plans the ends of batches, one after the other. The records of `groups` are limited to `most` a batch; all other
-    topics are read to their ends. `offsets_at` looks offsets up by time.
+    topics are read to their ends. `offsets_at` looks offsets up by time, and `read_times` reads times where that
+    doesn't do.
     """
 
     groups: Sequence[TopicGroup]
     most: int
     offsets_at: OffsetsAt
+    read_times: ReadTimes
     _cuts: dict[TopicGroup, tuple[int, int]] = field(default_factory=dict)
+    _rightly: dict[TopicAndPartition, tuple[int, int]] = field(default_factory=dict)
+    _read: dict[TopicAndPartition, RecordTimes] = field(default_factory=dict)
 
     def __call__(self, start: Offsets, end: Offsets) -> dict[TopicAndPartition, int]:
         """The end of a batch that begins at `start`, of what there is up to `end`."""
@@ -53,26 +59,41 @@ class BatchEnds:
         }
         total = sum(map(_sum, waiting.values()))
         ends = dict(end)
-        if total > self.most:
-            for group, of_group in waiting.items():
-                share = max(1, self.most * _sum(of_group) // total)
-                taken = self._older(group, of_group, start, share) if group.meet else _in_proportion(of_group, share)
-                ends |= {place: start.get(place, 0) + count for place, count in taken.items()}
+        if total <= self.most:
+            self._read.clear()
+            return ends
+        for group, of_group in waiting.items():
+            share = max(1, self.most * _sum(of_group) // total)
+            taken = self._older(group, of_group, start, share) if group.meet else _in_proportion(of_group, share)
+            ends |= {place: start.get(place, 0) + count for place, count in taken.items()}
         return ends
 
     def _older(self, group: TopicGroup, waiting: Counts, start: Offsets, most: int) -> Counts:
         """How many records of each partition are older than a time that at most `most` of all are older than."""
-        last_ms, step_ms = self._cuts.get(group, (0, _FIRST_STEP_MS))
-        low_ms, taken = -1, dict.fromkeys(waiting, 0)
-        high_ms, beyond = _LATEST_MS, waiting
         if _sum(waiting) <= most:
             return waiting
+        last_ms, step_ms = self._cuts.get(group, (0, _FIRST_STEP_MS))
+        while True:
+            low_ms, taken, beyond = self._search(waiting, start, most, last_ms, step_ms)
+            are_enough = 2 * _sum(taken) >= most
+            held_up = self._held_up(waiting, taken, start, low_ms)
+            if not held_up and not are_enough:
+                held_up = self._held_up(waiting, beyond, start, low_ms + 1)
+            if not held_up:
+                break
+            self._read |= {place: RecordTimes(place, start.get(place, 0), self.read_times) for place in held_up}
+        self._cuts[group] = max(low_ms, 0), max(low_ms - last_ms, 1) if last_ms else 1000
+        return taken if are_enough else _of_one_time(group, taken, beyond, most)
+
+    def _search(
+        self, waiting: Counts, start: Offsets, most: int, last_ms: int, step_ms: int
+    ) -> tuple[int, Counts, Counts]:
+        """A time, how many records are older, and how many than a later time, of which there are too many."""
+        low_ms, taken = -1, dict.fromkeys(waiting, 0)
+        high_ms, beyond = _LATEST_MS, waiting
         time_ms = last_ms + step_ms
         while high_ms - low_ms > 1 and 2 * _sum(taken) < most:
-            found = waiting | {
-                place: min(max(offset - start.get(place, 0), 0), waiting[place])
-                for place, offset in self.offsets_at(list(waiting), time_ms).items()
-            }
+            found = self._older_than(time_ms, waiting, start, most)
             if _sum(found) > most:
                 high_ms, beyond = time_ms, found
             else:
@@ -84,8 +105,35 @@ class BatchEnds:
                 time_ms = last_ms
             else:
                 time_ms = (low_ms + high_ms) // 2
-        self._cuts[group] = max(low_ms, 0), max(low_ms - last_ms, 1) if last_ms else 1000
-        return taken if 2 * _sum(taken) >= most else _of_one_time(group, taken, beyond, most)
+        return low_ms, taken, beyond
+
+    def _older_than(self, time_ms: int, waiting: Counts, start: Offsets, most: int) -> Counts:
+        looked_up = [place for place in waiting if place not in self._read]
+        found = self.offsets_at(looked_up, time_ms) if looked_up else {}
+        counts = waiting | {
+            place: min(max(offset - start.get(place, 0), 0), waiting[place]) for place, offset in found.items()
+        }
+        for place in waiting.keys() - looked_up:
+            begin = start.get(place, 0)
+            ends = begin + min(waiting[place], most), begin + waiting[place]
+            counts[place] = self._read[place].first_at(time_ms, begin, *ends) - begin
+        return counts
+
+    def _held_up(self, waiting: Counts, taken: Counts, start: Offsets, time_ms: int) -> list[TopicAndPartition]:
+        """The partitions whose rest waits for a record that is ahead of its place."""
+        held_up = []
+        for place, count in waiting.items():
+            begin = start.get(place, 0)
+            at, end = begin + taken[place], begin + count
+            known_at, until_ms = self._rightly.get(place, (-1, 0))
+            if at == end or place in self._read or (known_at == at and time_ms <= until_ms):
+                continue
+            times = self.read_times(place, at, min(at + LOOK_AT, end))
+            if is_held_up(times, time_ms):
+                held_up.append(place)
+            elif times and at + LOOK_AT <= end:
+                self._rightly[place] = at, times[0][1]
+        return held_up
 
 
 def _of_one_time(group: TopicGroup, taken: Counts, beyond: Counts, most: int) -> Counts:

@@ -25,7 +25,7 @@ class Planner:
         """Asks nothing yet. A batch has at most `most` records, beside those of `unlimited` topics, which each batch
         reads to their ends.
         """
-        self._broker, self._ends = topics, BatchEnds(groups, most, topics.first_offsets_at)
+        self._broker, self._ends = topics, BatchEnds(groups, most, topics.first_offsets_at, topics.times)
         self._topics = [*(topic for group in groups for topic in group.topics), *unlimited]
         self._failing_since_s: float | None = None
 

@@ -37,6 +37,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from storekeeper.clock import Clock
 from storekeeper.engine.markers import Marker, known_markers
+from storekeeper.engine.source_records import SourceRecords
 from storekeeper.engine.topic_rules import FOREVER_MS, TopicRule
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import denial
@@ -137,6 +138,15 @@ class Topics:
         """The first offset of partitions whose record is of that time or later; those without one are left out."""
         wanted = dict.fromkeys(places, timestamp_ms)
         return self._asked(lambda: offsets_at(self._offset_client, wanted, self._timeout_s))
+
+    def times(self, place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
+        """The offsets and times of a partition's committed records from `start` to before `end`.
+
+        Raises:
+            LostInputError: the first ones are no longer there.
+        """
+        parts = SourceRecords(self._kafka, *place, start, end)
+        return [(offset, time_ms) for part in parts for _, _, offset, time_ms, *_ in part]
 
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
         """Which records each of the existing topics accepts."""

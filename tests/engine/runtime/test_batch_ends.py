@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,17 +14,34 @@ from storekeeper.engine.runtime.batch_ends import BatchEnds, TopicGroup
 Logs = Mapping[TopicAndPartition, Sequence[int]]
 TABLE_FIRST = TopicGroup(("names", "clicks"), meet=True)
 APART = TopicGroup(("other",), meet=False)
+ODD_TIMES_MS = [-86_400_000, -1, 7, 1_595_688_900_348_000, (2**63 - 1) // 1000]
 TIMES = st.lists(st.integers(-3, 30) | st.integers(0, 1 << 45), max_size=30)
+
+
+@st.composite
+def times_with_odd_ones(draw: st.DrawFn) -> list[int]:
+    times = sorted(draw(st.lists(st.integers(0, 60), max_size=40)))
+    odd = draw(st.dictionaries(st.integers(0, 39), st.sampled_from(ODD_TIMES_MS), max_size=5))
+    return [odd.get(at, time) for at, time in enumerate(times)]
+
+
 LOGS = st.dictionaries(
-    st.tuples(st.sampled_from(["names", "clicks", "other"]), st.integers(0, 2)), TIMES, min_size=1, max_size=6
+    st.tuples(st.sampled_from(["names", "clicks", "other"]), st.integers(0, 2)),
+    TIMES | times_with_odd_ones(),
+    min_size=1,
+    max_size=6,
 )
 
 
+def ends_of(groups: Sequence[TopicGroup], most: int, asked: Asked) -> BatchEnds:
+    return BatchEnds(groups, most, asked, asked.read)
+
+
 class Asked:
-    """A broker that knows the times of records, and how often it was asked."""
+    """A broker that knows the times of records, and how often it was asked and how much was read."""
 
     def __init__(self, logs: Logs) -> None:
-        self._logs, self.times = logs, 0
+        self._logs, self.times, self.read_records = logs, 0, 0
 
     def __call__(self, places: Iterable[TopicAndPartition], time_ms: int) -> dict[TopicAndPartition, int]:
         assert time_ms >= 0, "below are Kafka's names of the two ends"
@@ -33,24 +49,41 @@ class Asked:
         found = {place: [at for at, time in enumerate(self._logs[place]) if time >= time_ms] for place in places}
         return {place: offsets[0] for place, offsets in found.items() if offsets}
 
+    def read(self, place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
+        assert 0 <= start < end <= len(self._logs[place])
+        self.read_records += end - start
+        return [*enumerate(self._logs[place][start:end], start)]
+
+
+def due(times: Sequence[int], start: int) -> list[int]:
+    """When the records of a partition are due in a batch that begins at `start`."""
+    found = [-1]
+    for at in range(start, len(times)):
+        behind = times[at + 1 : at + 16]
+        is_ahead = sum(time < times[at] for time in behind) > len(behind) / 2
+        found.append(found[-1] if is_ahead else max(found[-1], times[at]))
+    return found[1:]
+
 
 @given(logs=LOGS, most=st.integers(1, 12))
 def test_batches_have_all_records_in_the_order_of_their_times(logs: Logs, most: int) -> None:
-    plan = BatchEnds([TABLE_FIRST, APART], most, Asked(logs))
+    plan = ends_of([TABLE_FIRST, APART], most, Asked(logs))
     end = {place: len(times) for place, times in logs.items()}
     start = dict.fromkeys(end, 0)
-    due = {place: list(accumulate(times, max)) for place, times in logs.items() if place[0] != "other"}
-    for _ in range(200):
+    for _ in range(300):
         if start == end:
             break
         planned = plan(start, end)
         taken = sum(planned.values()) - sum(start.values())
         assert 0 < taken <= most + len(logs), "each partition of a topic for itself gets one at least"
         assert all(start[place] <= planned[place] <= end[place] for place in end)
-        last = max(
-            ((due[at][planned[at] - 1], at[0] == "clicks") for at in due if planned[at] > start[at]), default=None
-        )
-        rest = min(((due[at][planned[at]], at[0] == "clicks") for at in due if planned[at] < end[at]), default=None)
+        split = [
+            (place[0] == "clicks", due(times, start[place]), planned[place] - start[place])
+            for place, times in logs.items()
+            if place[0] != "other"
+        ]
+        last = max(((times[count - 1], is_click) for is_click, times, count in split if count), default=None)
+        rest = min(((times[count], is_click) for is_click, times, count in split if count < len(times)), default=None)
         if last is not None and rest is not None:
             assert last <= rest, "a table's records are first among those of one time"
         start = planned
@@ -60,14 +93,14 @@ def test_batches_have_all_records_in_the_order_of_their_times(logs: Logs, most: 
 def test_what_fits_is_planned_without_asking() -> None:
     asked = Asked({})
     end = {("names", 0): 5, ("clicks", 0): 5, ("between", 0): 900}
-    assert BatchEnds([TABLE_FIRST], 10, asked)(dict.fromkeys(end, 0), end) == end
+    assert ends_of([TABLE_FIRST], 10, asked)(dict.fromkeys(end, 0), end) == end
     assert asked.times == 0
 
 
 def test_what_is_not_limited_is_read_to_its_end() -> None:
     logs = {("names", 0): range(100), ("clicks", 0): range(100)}
     end = {place: len(times) for place, times in logs.items()} | {("between", 0): 900}
-    planned = BatchEnds([TABLE_FIRST], 10, Asked(logs))(dict.fromkeys(end, 0), end)
+    planned = ends_of([TABLE_FIRST], 10, Asked(logs))(dict.fromkeys(end, 0), end)
     assert planned[("between", 0)] == 900
     assert 3 <= planned[("names", 0)] == planned[("clicks", 0)] <= 5
 
@@ -77,7 +110,7 @@ def test_a_backlog_takes_few_questions_a_batch() -> None:
     times = sorted(now_ms + rng.randrange(86_400_000) for _ in range(50_000))
     logs = {("names", 0): times[::5], ("clicks", 0): times}
     asked = Asked({place: [*each] for place, each in logs.items()})
-    plan = BatchEnds([TABLE_FIRST], 2000, asked)
+    plan = ends_of([TABLE_FIRST], 2000, asked)
     start, end, batches = dict.fromkeys(logs, 0), {place: len(each) for place, each in logs.items()}, 0
     while start != end:
         start, batches = plan(start, end), batches + 1
@@ -91,7 +124,7 @@ def test_a_backlog_takes_few_questions_a_batch() -> None:
 def test_one_time_that_too_many_records_have_is_read_in_parts_tables_first() -> None:
     logs = {("clicks", 0): [7] * 50, ("clicks", 1): [7] * 50, ("names", 0): [7] * 30}
     plan, start, end = (
-        BatchEnds([TABLE_FIRST], 20, Asked(logs)),
+        ends_of([TABLE_FIRST], 20, Asked(logs)),
         dict.fromkeys(logs, 0),
         {at: len(logs[at]) for at in logs},
     )
@@ -103,13 +136,13 @@ def test_one_time_that_too_many_records_have_is_read_in_parts_tables_first() -> 
 
 def test_a_new_partition_begins_at_its_first_record() -> None:
     logs = {("clicks", 0): list(range(40)), ("clicks", 1): list(range(40))}
-    planned = BatchEnds([TABLE_FIRST], 20, Asked(logs))({("clicks", 0): 30}, dict.fromkeys(logs, 40))
+    planned = ends_of([TABLE_FIRST], 20, Asked(logs))({("clicks", 0): 30}, dict.fromkeys(logs, 40))
     assert planned[("clicks", 1)] > 0
 
 
 def test_nothing_that_was_read_is_taken_back_for_late_records_of_another_partition() -> None:
     logs = {("clicks", 0): list(range(100, 140)), ("clicks", 1): list(range(40))}
     start = {("clicks", 0): 30, ("clicks", 1): 0}
-    planned = BatchEnds([TABLE_FIRST], 20, Asked(logs))(start, dict.fromkeys(logs, 40))
+    planned = ends_of([TABLE_FIRST], 20, Asked(logs))(start, dict.fromkeys(logs, 40))
     assert planned[("clicks", 0)] == 30
     assert 0 < planned[("clicks", 1)] <= 20

@@ -40,6 +40,8 @@ class PlayedTopics:
     def first_offsets_at(self, *_: object) -> dict[Any, int]:
         raise AssertionError("one topic alone is cut by numbers")
 
+    times = first_offsets_at
+
 
 @pytest.fixture
 def topics() -> PlayedTopics:
