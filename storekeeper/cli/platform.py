@@ -63,7 +63,8 @@ def _brought_up(
         try:
             remember_started(settings.run_dir)
         except OSError as error:
-            report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
+            if not foreground:  # a service has no home to write to: its users name its configuration
+                report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
     for trouble in outcome.troubles:
         say(str(trouble))
     out = Console(highlight=False, soft_wrap=True)
