@@ -91,6 +91,7 @@ def read_parts(
         return
     where = TopicPartition(topic, partition, start)
     lent = _lent(kafka, topic, isolation) if keep else closing(_consumer(kafka, isolation))
+    most = min(_PART_RECORDS, end - start)
     with _named_in_errors(topic), lent as consumer:
         consumer.assign([where])
         reached, deadline_s, has_begun = start, time.monotonic() + PATIENCE_S, not keep
@@ -106,7 +107,7 @@ def read_parts(
             first = consumer.poll(_POLL_S)
             if first is None:
                 continue
-            part, is_complete = _before(end, [first, *consumer.consume(_PART_RECORDS, timeout=0)], kafka)
+            part, is_complete = _before(end, [first, *consumer.consume(most, timeout=0)], kafka)
             if part:
                 has_begun = True
                 yield part
