@@ -32,6 +32,7 @@ from storekeeper.ops.control.jobs import Jobs, end_job_processes
 from storekeeper.ops.control.problems import UnknownAppError, UnknownTableError
 from storekeeper.ops.control.views import PlatformViews
 from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.waiting import eventually
 from storekeeper.quality.settings import QualitySettings
 from tests.ops.control.toys import await_begin, let_end, toy
 
@@ -189,7 +190,10 @@ def test_only_operators_may_run_jobs(gate: Gate, role: Role, tmp_path: Path) -> 
     assert client.get("/status").status_code == 200
     expected = (201, 200) if role is Role.OPERATOR else (403, 403)
     order = {"arguments": ["verify", str(tmp_path / "one")]}
-    assert (client.put("/jobs/one", json=order).status_code, client.get("/jobs/one").status_code) == expected
+    with start_blocking_portal() as client.portal:
+        assert (client.put("/jobs/one", json=order).status_code, client.get("/jobs/one").status_code) == expected
+        if role is Role.OPERATOR:  # a loop that closes before would leave its process to the garbage collector
+            assert eventually(lambda: client.get("/jobs/one").json()["state"] != "running", 60)
 
 
 def test_a_job_by_its_routes(client: TestClient, tmp_path: Path) -> None:
