@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Self
 
 import orjson
 
 from storekeeper.apps.errors import LostChangelogError
-from storekeeper.changelog.bounded_reader import committed_bounds, read_parts, read_topic, stable_bounds
+from storekeeper.changelog.bounded_reader import committed_bounds, read_range, read_topic, stable_bounds
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.errors import ChangelogError
 from storekeeper.kafka.connection import Kafka
@@ -173,7 +172,7 @@ def _newest(kafka: Kafka, where: tuple[str, int], bounds: tuple[int, int], key: 
     step, begin = _FIRST_STEP_BACK, end
     while begin > start:
         stop, begin = begin, max(start, end - step)
-        messages = chain.from_iterable(read_parts(kafka, *where, begin, stop))
+        messages = read_range(kafka, *where, begin, stop)
         values = [message.value() or b"" for message in messages if message.key() == key]
         if values:
             return Marker.decode(values[-1])
