@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine.runtime.batch_ends import BatchEnds
+from storekeeper.engine.runtime.record_times import Times
 from storekeeper.engine.topic_groups import topic_groups
 from storekeeper.topology import (
     EmitStrategy,
@@ -298,8 +299,11 @@ def driven_from_full_topics(
     def offsets_at(places: Iterable[TopicAndPartition], time_ms: int) -> dict[TopicAndPartition, int]:
         return {place: bisect_left(logs[place], time_ms, key=itemgetter(0)) for place in places}
 
-    def read_times(place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
-        return [*enumerate(map(itemgetter(0), logs[place][start:end]), start)]
+    def read_times(ranges: Mapping[TopicAndPartition, tuple[int, int]]) -> dict[TopicAndPartition, Times]:
+        return {
+            place: [*enumerate(map(itemgetter(0), logs[place][first:behind]), first)]
+            for place, (first, behind) in ranges.items()
+        }
 
     plan = BatchEnds(topic_groups(driver._layout), most, offsets_at, read_times)
     start, end = dict.fromkeys(logs, 0), {place: len(log) for place, log in logs.items()}

@@ -8,11 +8,11 @@ that one is ahead of its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storekeeper.changelog.log_bounds import TopicAndPartition
-from storekeeper.engine.runtime.record_times import LOOK_AT, ReadTimes, RecordTimes, is_held_up
+from storekeeper.engine.runtime.record_times import LOOKAHEAD, ReadTimes, RecordTimes, is_held_up
 
 Offsets = Mapping[TopicAndPartition, int]
 
@@ -47,8 +47,10 @@ class BatchEnds:
     offsets_at: OffsetsAt
     read_times: ReadTimes
     _cuts: dict[TopicGroup, tuple[int, int]] = field(default_factory=dict)
-    _rightly: dict[TopicAndPartition, tuple[int, int]] = field(default_factory=dict)
+    _in_order: dict[TopicAndPartition, tuple[int, int]] = field(default_factory=dict)
+    """Offset and time of the last record of each partition that was looked at and is not ahead of its place."""
     _read: dict[TopicAndPartition, RecordTimes] = field(default_factory=dict)
+    """The partitions in which a lookup by time is of no use until the backlog is over."""
 
     def __call__(self, start: Offsets, end: Offsets) -> dict[TopicAndPartition, int]:
         """The end of a batch that begins at `start`, of what there is up to `end`."""
@@ -72,9 +74,8 @@ class BatchEnds:
         """How many records of each partition are older than a time that at most `most` of all are older than."""
         if _sum(waiting) <= most:
             return waiting
-        last_ms, step_ms = self._cuts.get(group, (0, _FIRST_STEP_MS))
         while True:
-            low_ms, taken, beyond = self._search(waiting, start, most, last_ms, step_ms)
+            low_ms, taken, beyond = self._search(group, waiting, start, most)
             are_enough = 2 * _sum(taken) >= most
             held_up = self._held_up(waiting, taken, start, low_ms)
             if not held_up and not are_enough:
@@ -82,18 +83,18 @@ class BatchEnds:
             if not held_up:
                 break
             self._read |= {place: RecordTimes(place, start.get(place, 0), self.read_times) for place in held_up}
+        last_ms, _ = self._cuts.get(group, (0, 0))
         self._cuts[group] = max(low_ms, 0), max(low_ms - last_ms, 1) if last_ms else 1000
         return taken if are_enough else _of_one_time(group, taken, beyond, most)
 
-    def _search(
-        self, waiting: Counts, start: Offsets, most: int, last_ms: int, step_ms: int
-    ) -> tuple[int, Counts, Counts]:
+    def _search(self, group: TopicGroup, waiting: Counts, start: Offsets, most: int) -> tuple[int, Counts, Counts]:
         """A time, how many records are older, and how many than a later time, of which there are too many."""
+        last_ms, step_ms = self._cuts.get(group, (0, _FIRST_STEP_MS))
         low_ms, taken = -1, dict.fromkeys(waiting, 0)
         high_ms, beyond = _LATEST_MS, waiting
         time_ms = last_ms + step_ms
         while high_ms - low_ms > 1 and 2 * _sum(taken) < most:
-            found = self._older_than(time_ms, waiting, start, most)
+            found = self._older_than(time_ms, group, waiting, start, most)
             if _sum(found) > most:
                 high_ms, beyond = time_ms, found
             else:
@@ -107,41 +108,47 @@ class BatchEnds:
                 time_ms = (low_ms + high_ms) // 2
         return low_ms, taken, beyond
 
-    def _older_than(self, time_ms: int, waiting: Counts, start: Offsets, most: int) -> Counts:
+    def _older_than(self, time_ms: int, group: TopicGroup, waiting: Counts, start: Offsets, most: int) -> Counts:
+        """How many records of each partition are older than a time; of those that are read, no more than show that
+        there are more than `most`.
+        """
         looked_up = [place for place in waiting if place not in self._read]
         found = self.offsets_at(looked_up, time_ms) if looked_up else {}
-        counts = waiting | {
-            place: min(max(offset - start.get(place, 0), 0), waiting[place]) for place, offset in found.items()
+        counts = {
+            place: min(max(found[place] - start.get(place, 0), 0), waiting[place]) if place in found else waiting[place]
+            for place in looked_up
         }
-        for place in waiting.keys() - looked_up:
-            begin = start.get(place, 0)
-            ends = begin + min(waiting[place], most), begin + waiting[place]
-            counts[place] = self._read[place].first_at(time_ms, begin, *ends) - begin
+        for place in _tables_first(group, waiting.keys() & self._read.keys()):
+            begin, room = start.get(place, 0), max(0, most + 1 - _sum(counts))
+            counts[place] = self._read[place].first_at(time_ms, begin, room, begin + waiting[place]) - begin
         return counts
 
     def _held_up(self, waiting: Counts, taken: Counts, start: Offsets, time_ms: int) -> list[TopicAndPartition]:
         """The partitions whose rest waits for a record that is ahead of its place."""
-        held_up = []
+        looks = {}
         for place, count in waiting.items():
             begin = start.get(place, 0)
             at, end = begin + taken[place], begin + count
-            known_at, until_ms = self._rightly.get(place, (-1, 0))
-            if at == end or place in self._read or (known_at == at and time_ms <= until_ms):
-                continue
-            times = self.read_times(place, at, min(at + LOOK_AT, end))
-            if is_held_up(times, time_ms):
-                held_up.append(place)
-            elif times and at + LOOK_AT <= end:
-                self._rightly[place] = at, times[0][1]
-        return held_up
+            known_at, until_ms = self._in_order.get(place, (-1, 0))
+            if at < end and place not in self._read and (known_at != at or time_ms > until_ms):
+                looks[place] = at, min(at + LOOKAHEAD, end)
+        times = self.read_times(looks) if looks else {}
+        for place, (at, end) in looks.items():
+            if times[place] and end == at + LOOKAHEAD:  # of fewer records more may come
+                self._in_order[place] = at, times[place][0][1]
+        return [place for place in looks if is_held_up(times[place], time_ms)]
 
 
 def _of_one_time(group: TopicGroup, taken: Counts, beyond: Counts, most: int) -> Counts:
     """The same where too many records are of one time: those of tables come first, as within a batch."""
     taken = dict(taken)
-    for place in sorted(taken, key=lambda place: (group.topics.index(place[0]), place)):
+    for place in _tables_first(group, taken):
         taken[place] += min(most - _sum(taken), beyond[place] - taken[place])
     return taken
+
+
+def _tables_first(group: TopicGroup, places: Iterable[TopicAndPartition]) -> list[TopicAndPartition]:
+    return sorted(places, key=lambda place: (group.topics.index(place[0]), place))
 
 
 def _in_proportion(waiting: Counts, most: int) -> Counts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from storekeeper.changelog.log_bounds import TopicAndPartition
@@ -16,12 +16,12 @@ from storekeeper.changelog.log_bounds import TopicAndPartition
 Times = Sequence[tuple[int, int]]
 """Offsets of records of a partition, ascending, and their times in epoch milliseconds."""
 
-ReadTimes = Callable[[TopicAndPartition, int, int], Times]
-"""Reads those of a partition from one offset to before another."""
+ReadTimes = Callable[[Mapping[TopicAndPartition, tuple[int, int]]], Mapping[TopicAndPartition, Times]]
+"""Reads those of some partitions, each from one offset to before another."""
 
-BEHIND = 15
+FOLLOWING = 15
 """How many records behind one tell whether its time is ahead of its place."""
-LOOK_AT = 64
+LOOKAHEAD = 64
 """Offsets that are read to find them: some have no record."""
 
 _PART = 10_000
@@ -41,8 +41,8 @@ class RecordTimes:
     """When the records of one partition are due. Not thread-safe.
 
     A record is due at its own time, and not before the one in front of it in a batch. One that is ahead of its place,
-    later than most of the `BEHIND` behind it, is due with those in front of it, and nothing waits for it. What is read
-    is kept until it lies in front of a batch.
+    later than most of the `FOLLOWING` behind it, is due with those in front of it, and nothing waits for it. What is
+    read is kept until it lies in front of a batch.
     """
 
     def __init__(self, place: TopicAndPartition, begin: int, read: ReadTimes) -> None:
@@ -51,17 +51,22 @@ class RecordTimes:
         self._offsets, self._times, self._due_ms = array("q"), array("q"), array("q")
         self._undecided: list[tuple[int, int]] = []
 
-    def first_at(self, time_ms: int, start: int, end: int, log_end: int) -> int:
-        """The offset of the first record that is due at a time or later, in a batch from `start` on; `end` if there is
-        none in front of it. `start` never goes back. No record lies behind `log_end`.
+    def first_at(self, time_ms: int, start: int, most: int, log_end: int) -> int:
+        """The offset of the first record that is due at a time or later, in a batch from `start` on; if none is known,
+        the end of those that are. `start` never goes back. No record lies behind `log_end`.
+
+        Reads what is missing of the first `most` offsets, and a few behind. The answer may lie further, where earlier
+        calls have read.
         """
         if start > self._start:
             self._begin(start)
-        seen = min(end + LOOK_AT, log_end)
-        while self._read_to < seen and (not self._due_ms or self._due_ms[-1] < time_ms):
-            self._read_more(seen, log_end)
+        end = min(start + most + LOOKAHEAD, log_end)
+        while self._read_to < end and (not self._due_ms or self._due_ms[-1] < time_ms):
+            self._read_more(end, log_end)
         at = bisect_left(self._due_ms, time_ms)
-        return min(self._offsets[at], end) if at < len(self._offsets) else end
+        if at < len(self._offsets):
+            return self._offsets[at]
+        return self._undecided[0][0] if self._undecided else self._read_to
 
     def _begin(self, start: int) -> None:
         """What lies in front of a batch holds up nothing in it."""
@@ -73,11 +78,12 @@ class RecordTimes:
 
     def _read_more(self, end: int, log_end: int) -> None:
         begin, self._read_to = self._read_to, min(self._read_to + _PART, end)
-        records = [*self._undecided, *self._read(self._place, begin, self._read_to)]
+        read = self._read({self._place: (begin, self._read_to)})[self._place]
+        records = [*self._undecided, *read]
         latest_ms = self._due_ms[-1] if self._due_ms else _NO_TIME_MS
         decided = 0
         for at, (offset, time_ms) in enumerate(records):
-            if self._read_to < min(offset + LOOK_AT, log_end) and len(records) - at <= BEHIND:
+            if self._read_to < min(offset + LOOKAHEAD, log_end) and len(records) - at <= FOLLOWING:
                 break
             own_ms = _NO_TIME_MS if _is_ahead(records, at) else time_ms
             latest_ms = max(latest_ms, own_ms)
@@ -89,5 +95,5 @@ class RecordTimes:
 
 
 def _is_ahead(times: Times, at: int) -> bool:
-    behind = times[at + 1 : at + 1 + BEHIND]
-    return 2 * sum(time_ms < times[at][1] for _, time_ms in behind) > len(behind)
+    following = times[at + 1 : at + 1 + FOLLOWING]
+    return 2 * sum(time_ms < times[at][1] for _, time_ms in following) > len(following)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,6 +49,8 @@ PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
+_READS_AT_ONCE = 4
+"""As many as there are consumers to keep; see `bounded_reader`."""
 _MAX_AHEAD = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
 """The limit of times ahead, by Kafka's name since 3.6 and before."""
 
@@ -139,14 +142,21 @@ class Topics:
         wanted = dict.fromkeys(places, timestamp_ms)
         return self._asked(lambda: offsets_at(self._offset_client, wanted, self._timeout_s))
 
-    def times(self, place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
-        """The offsets and times of a partition's committed records from `start` to before `end`.
+    def times(
+        self, ranges: Mapping[TopicAndPartition, tuple[int, int]]
+    ) -> dict[TopicAndPartition, list[tuple[int, int]]]:
+        """The offsets and times of the committed records of some partitions, each from one offset to before another.
 
         Raises:
             LostInputError: the first ones are no longer there.
         """
-        parts = SourceRecords(self._kafka, *place, start, end)
-        return [(offset, time_ms) for part in parts for _, _, offset, time_ms, *_ in part]
+
+        def read(place: TopicAndPartition) -> list[tuple[int, int]]:
+            parts = SourceRecords(self._kafka, *place, *ranges[place])
+            return [(offset, time_ms) for part in parts for _, _, offset, time_ms, *_ in part]
+
+        with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+            return dict(zip(ranges, pool.map(read, ranges), strict=True))
 
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
         """Which records each of the existing topics accepts."""

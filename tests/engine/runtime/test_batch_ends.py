@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.engine.runtime.batch_ends import BatchEnds, TopicGroup
+from storekeeper.engine.runtime.record_times import LOOKAHEAD, Times
 
 Logs = Mapping[TopicAndPartition, Sequence[int]]
 TABLE_FIRST = TopicGroup(("names", "clicks"), meet=True)
@@ -49,10 +50,11 @@ class Asked:
         found = {place: [at for at, time in enumerate(self._logs[place]) if time >= time_ms] for place in places}
         return {place: offsets[0] for place, offsets in found.items() if offsets}
 
-    def read(self, place: TopicAndPartition, start: int, end: int) -> list[tuple[int, int]]:
-        assert 0 <= start < end <= len(self._logs[place])
-        self.read_records += end - start
-        return [*enumerate(self._logs[place][start:end], start)]
+    def read(self, ranges: Mapping[TopicAndPartition, tuple[int, int]]) -> dict[TopicAndPartition, Times]:
+        for place, (first, behind) in ranges.items():
+            assert 0 <= first < behind <= len(self._logs[place])
+            self.read_records += behind - first
+        return {place: [*enumerate(self._logs[place][slice(*ends)], ends[0])] for place, ends in ranges.items()}
 
 
 def due(times: Sequence[int], start: int) -> list[int]:
@@ -119,6 +121,17 @@ def test_a_backlog_takes_few_questions_a_batch() -> None:
             asked.times = 0
     assert batches < 80
     assert asked.times < 4 * batches
+    assert asked.read_records <= LOOKAHEAD * len(logs) * batches
+
+
+def test_no_more_is_read_of_many_partitions_with_odd_times_than_a_batch_takes() -> None:
+    logs = {("clicks", number): [ODD_TIMES_MS[-1], *range(2000)] for number in range(50)}
+    asked = Asked(logs)
+    plan, start = ends_of([TABLE_FIRST], 1000, asked), dict.fromkeys(logs, 0)
+    planned = plan(start, {place: len(times) for place, times in logs.items()})
+    assert len({*planned.values()}) == 1, "all are read to one time"
+    assert 500 < sum(planned.values()) <= 1000
+    assert asked.read_records < 3 * (1000 + LOOKAHEAD * len(logs))
 
 
 def test_one_time_that_too_many_records_have_is_read_in_parts_tables_first() -> None:
