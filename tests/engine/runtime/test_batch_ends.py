@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.poison import ODD_TIMES_MS
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.engine.runtime.batch_ends import BatchEnds, TopicGroup
 from storekeeper.engine.runtime.record_times import LOOKAHEAD, Times
@@ -15,14 +16,14 @@ from storekeeper.engine.runtime.record_times import LOOKAHEAD, Times
 Logs = Mapping[TopicAndPartition, Sequence[int]]
 TABLE_FIRST = TopicGroup(("names", "clicks"), meet=True)
 APART = TopicGroup(("other",), meet=False)
-ODD_TIMES_MS = [-86_400_000, -1, 7, 1_595_688_900_348_000, (2**63 - 1) // 1000]
+ODD_TIMES = [*ODD_TIMES_MS.values(), 7]
 TIMES = st.lists(st.integers(-3, 30) | st.integers(0, 1 << 45), max_size=30)
 
 
 @st.composite
 def times_with_odd_ones(draw: st.DrawFn) -> list[int]:
     times = sorted(draw(st.lists(st.integers(0, 60), max_size=40)))
-    odd = draw(st.dictionaries(st.integers(0, 39), st.sampled_from(ODD_TIMES_MS), max_size=5))
+    odd = draw(st.dictionaries(st.integers(0, 39), st.sampled_from(ODD_TIMES), max_size=5))
     return [odd.get(at, time) for at, time in enumerate(times)]
 
 
@@ -125,7 +126,7 @@ def test_a_backlog_takes_few_questions_a_batch() -> None:
 
 
 def test_no_more_is_read_of_many_partitions_with_odd_times_than_a_batch_takes() -> None:
-    logs = {("clicks", number): [ODD_TIMES_MS[-1], *range(2000)] for number in range(50)}
+    logs = {("clicks", number): [ODD_TIMES_MS["beyond year 9999"], *range(2000)] for number in range(50)}
     asked = Asked(logs)
     plan, start = ends_of([TABLE_FIRST], 1000, asked), dict.fromkeys(logs, 0)
     planned = plan(start, {place: len(times) for place, times in logs.items()})
