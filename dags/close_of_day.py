@@ -4,7 +4,7 @@
 table and query nodes hold the same rows. Then it has the quality gate publish what was exported until now, so that
 the tables have the whole day in the morning.
 
-**If it fails.** The first task waits for the apps of the tills: see DAG `watch_streams`. The others say why in their
+**If it fails.** The first task waits for the apps of the tills: see `storekeeper status`. The others say why in their
 logs. Each may be cleared and run again.
 """
 

@@ -70,7 +70,7 @@ def run(
 ) -> None:
     """Archive the previewed rows, then delete them.
 
-    An interrupted clean-up goes on where it was. Of two at once on a store, one is refused.
+    An interrupted clean-up goes on where it was. Of two at once on a store, the second waits.
 
     Example: storekeeper cleanup run prices 20260131T180000000Z
     """
