@@ -33,7 +33,7 @@ from storekeeper.engine.work import BatchWork
 from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from storekeeper.stores.bytes_store import BytesStore, is_empty
 from storekeeper.stores.suppliers import MemorySupplier
-from storekeeper.topology.careful_task import CarefulTask, run_carefully
+from storekeeper.topology.careful_task import CarefulTask, run_batch
 from storekeeper.topology.failures import is_of_record, summary_of
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
@@ -44,7 +44,7 @@ from storekeeper.topology.task import Task
 from storekeeper.topology.times import LATEST_MS
 from storekeeper.topology.topology_store import TopologyStore
 
-_Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]
+_Outcome = tuple[tuple[Task, Batch, dict[str, list[Moved]], dict[str, int]], Sequence[DeadLetter]]
 
 Forwarded = Mapping[str, Sequence[bytes]]
 """The parcels that go to shuffles, by the topic that each stands for."""
@@ -115,24 +115,24 @@ class TaskRun:
             "origin_of": self.origins.of,
             "latest_ms": min([LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)]),
         }
-        task = Task(self.sub, self.partition, stores, **options)
-        try:
-            batch, collected, changes = self._processed(task, records, transaction)
-        except Exception as error:
-            if not is_of_record(error):
+        check = partial(self._check_change, transaction)
+
+        def plain(those: Ordered) -> _Outcome:
+            try:
+                return self._processed(Task(self.sub, self.partition, stores, **options), those, transaction)
+            except Exception as error:
+                if is_of_record(error):
+                    name = app.slot(self.sub, self.partition).name
+                    _log.warning("batch_run_again", slot=name, why=summary_of(error))
                 raise
-            # A record may be to blame: once more, and without it.
-            _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=summary_of(error))
-            check = partial(self._check_change, transaction)
 
-            def run(those: Ordered) -> tuple[_Careful, Sequence[DeadLetter]]:
-                transaction.begin_again()
-                task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
-                done = self._processed(task, those, transaction)
-                return (task, done), done[0].dead_letters
+        def careful(those: Ordered) -> _Outcome:
+            transaction.begin_again()
+            task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
+            return self._processed(task, those, transaction)
 
-            (task, (batch, collected, changes)), letters = run_carefully(run, records, Ordered.without)
-            batch = replace(batch, dead_letters=letters)
+        (task, batch, collected, changes), refused = run_batch(plain, careful, records, Ordered.without)
+        batch = replace(batch, dead_letters=refused)
         letters = [letter.located(self.origins.of) for letter in batch.dead_letters]
         self._write_dead_letters(letters, transaction)
         check_input_complete()
@@ -148,9 +148,7 @@ class TaskRun:
         )
         return written, forwarded
 
-    def _processed(
-        self, task: Task | CarefulTask, records: Ordered, transaction: Transaction
-    ) -> tuple[Batch, dict[str, list[Moved]], dict[str, int]]:
+    def _processed(self, task: Task, records: Ordered, transaction: Transaction) -> _Outcome:
         """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
         collected = dict[str, list[Moved]]()
         for part in records:
@@ -161,7 +159,7 @@ class TaskRun:
         task.advance(self.clock.now_ms())
         batch = task.end_batch()
         self._write(batch.outputs, transaction, collected)
-        return batch, collected, self._write_changes(batch, transaction)
+        return (task, batch, collected, self._write_changes(batch, transaction)), batch.dead_letters
 
     def _check_change(self, transaction: Transaction, change: StoreChange) -> None:
         transaction.check_change(self.work.app.changelogs[change.store].topic, change)
@@ -271,24 +269,17 @@ class TaskRun:
         sub, left_out = self.sub.leading_to(self._shuffle_sinks), places_in(transaction.committed.left_out)
         outputs: Outputs = {}
         if sub.nodes:
-            again = records.reaching(sub).leaving_out(left_out)
-            try:
-                outputs, _ = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
-            except Exception as error:
-                if not is_of_record(error):
-                    raise
-                outputs, _ = run_carefully(
-                    lambda those: self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), those),
-                    again,
-                    Ordered.without,
-                )
+            plain, careful = (partial(self._forwarded_by, kind, sub) for kind in (Task, CarefulTask))
+            outputs, _ = run_batch(plain, careful, records.reaching(sub).leaving_out(left_out), Ordered.without)
         forwarded = self._parcels_of(outputs)
         transaction.check_replay(_passed(forwarded))
         return forwarded
 
-    def _forwarded_by(self, task: Task | CarefulTask, records: Ordered) -> tuple[Outputs, Sequence[DeadLetter]]:
+    def _forwarded_by(
+        self, kind: type[Task], sub: SubTopology, records: Ordered
+    ) -> tuple[Outputs, Sequence[DeadLetter]]:
         collected = dict[str, list[Moved]]()
-        with closing(task):
+        with closing(kind(sub, self.partition, MemorySupplier())) as task:
             for part in records:
                 task.process(part)
                 for topic, outputs in task.take_outputs().items():

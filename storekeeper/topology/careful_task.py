@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.topology.failures import OnError
+from storekeeper.topology.failures import OnError, is_of_record
 from storekeeper.topology.guards import CarefulGuards, letter_of
 from storekeeper.topology.records import NOWHERE, DeadLetter, OriginOf, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
@@ -87,21 +87,44 @@ class CarefulTask(Task):
                 at, size = at + 1, 1
 
 
-def run_carefully(
-    run: Callable[[R], tuple[T, Sequence[DeadLetter]]], records: R, without: Callable[[R, frozenset[Place]], R | None]
+def run_batch(
+    plain: Callable[[R], tuple[T, Sequence[DeadLetter]]],
+    careful: Callable[[R], tuple[T, Sequence[DeadLetter]]],
+    records: R,
+    without: Callable[[R, frozenset[Place]], R | None],
 ) -> tuple[T, list[DeadLetter]]:
-    """Runs a batch in a careful task until the records that are left out hold up no others. Returns what came of the
-    last run, and all dead letters.
+    """Runs a batch, and again until the records that are left out hold up no others.
+
+    So a batch takes its records in the same order whenever it is run, whichever of them are left out beforehand.
+
+    Args:
+        plain: runs it in a plain task, which leaves out the records that their sources refuse.
+        careful: runs it anew in a careful task: after a record has failed, and for another order.
+        records: those of the batch.
+        without: the records without some, in the order of these alone; None if that is the order which they have.
+
+    Returns:
+        What came of the last run, and all dead letters.
+
+    Raises:
+        Exception: an error that no record is to blame for, or of an operator that is to fail the batch.
     """
     letters: list[DeadLetter] = []
+    run = plain
     while True:
-        done, new = run(records)
+        try:
+            done, new = run(records)
+        except Exception as error:
+            if run is careful or not is_of_record(error):
+                raise
+            run = careful
+            continue
         left_out = [letter for letter in new if letter.record.offset != NOWHERE]
         rest = without(records, frozenset(letter.record[:3] for letter in left_out)) if left_out else None
         if rest is None:
             return done, [*letters, *new]
         letters += left_out
-        records = rest
+        run, records = careful, rest
 
 
 class _Way:

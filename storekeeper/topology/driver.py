@@ -16,9 +16,9 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.stores.bytes_store import BytesStore, Entry
 from storekeeper.stores.record_context import Header
 from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.topology.careful_task import CarefulTask, run_carefully
+from storekeeper.topology.careful_task import CarefulTask, run_batch
 from storekeeper.topology.dropped_records import DroppedRecords
-from storekeeper.topology.failures import OnError, is_of_record
+from storekeeper.topology.failures import OnError
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
@@ -43,6 +43,7 @@ START_MS = 1_700_000_000_000
 POSITION = b"changelog-position"
 
 _Log = tuple[str, int]
+_Outcome = tuple[tuple[Task, Batch], Sequence[DeadLetter]]
 
 
 class CrashStep(StrEnum):
@@ -287,14 +288,14 @@ class TopologyTestDriver:
     def _batch(self, slot: _Slot, records: Ordered, read: Mapping[_Log, int]) -> None:
         task = self._task(slot)
         before = dict(task.dropped.by_reason)
-        try:
-            batch = self._outcome(task, records)
-        except BaseException as error:
-            slot.task = None
-            if not is_of_record(error):
-                raise
-            (task, batch), letters = run_carefully(partial(self._careful_outcome, slot), records, Ordered.without)
-            batch, before = replace(batch, dead_letters=letters), {}
+        slot.task = None
+        plain, careful = partial(self._outcome, task), partial(self._careful_outcome, slot)
+        (last, batch), letters = run_batch(plain, careful, records, Ordered.without)
+        batch = replace(batch, dead_letters=letters)
+        if last is task:
+            slot.task = task
+        else:
+            before = {}
         crash = self._next_crash()
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
             # No reader sees what an aborted transaction wrote.
@@ -302,26 +303,25 @@ class TopologyTestDriver:
             self._batch(slot, records, read)
             return
         self._commit(slot, read, batch)
-        for reason, count in task.dropped.by_reason.items():
+        for reason, count in last.dropped.by_reason.items():
             for _ in range(count - before.get(reason, 0)):
                 self.dropped.drop(reason)
         if crash is CrashStep.COMMITTED:
             slot.task = None
             return
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
-        task.apply(lambda _: {POSITION: orjson.dumps(ends)})
+        last.apply(lambda _: {POSITION: orjson.dumps(ends)})
 
-    def _careful_outcome(self, slot: _Slot, records: Ordered) -> tuple[tuple[CarefulTask, Batch], Sequence[DeadLetter]]:
-        task = CarefulTask(*self._arguments(slot), **self._options(slot))
-        batch = self._outcome(task, records)
-        return (task, batch), batch.dead_letters
+    def _careful_outcome(self, slot: _Slot, records: Ordered) -> _Outcome:
+        return self._outcome(CarefulTask(*self._arguments(slot), **self._options(slot)), records)
 
-    def _outcome(self, task: Task | CarefulTask, records: Ordered) -> Batch:
+    def _outcome(self, task: Task, records: Ordered) -> _Outcome:
         for part in records:
             task.process(part)
         task.advance(self.now_ms)
         self._unchanged.check()
-        return task.end_batch()
+        batch = task.end_batch()
+        return (task, batch), batch.dead_letters
 
     def _next_crash(self) -> CrashStep | None:
         if self._crash is None or self._batches_before:

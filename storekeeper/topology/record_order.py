@@ -1,12 +1,11 @@
 """The order in which a task takes the records of a batch. The engine and the test driver both use it.
 
 Records of one *run* keep their order: those of one partition of a topic; behind a repartition, those of one task
-before it. Runs are merged by time, for which records that their source refuses don't count. Records of one time go by
-topic, those of tables first, then by number of the run.
+before it. Runs are merged by time. Records of one time go by topic, those of tables first, then by number of the run.
 So the order is the same in each attempt of a batch, whatever order records come in.
 
-A record that operators fail on must not hold up those behind it either: the batch is run again in the order of the
-others, where that differs; see `Ordered.without`.
+A record that its source refuses, or that operators fail on, must not hold up those behind it: the batch is run again
+in the order of the others, where that differs; see `Ordered.without`.
 """
 
 from __future__ import annotations
@@ -196,10 +195,7 @@ def _only_makes_rows(node: GraphNode) -> bool:
 
 
 def _time_of(source: Source) -> Callable[[RecordFields], int]:
-    """What gives the time of a source's record: that of the event, where the topology says how to get it.
-
-    A record that the source refuses has none: it must not hold up those behind it.
-    """
+    """What gives the time of a source's record: that of the event, where the topology says how to get it."""
     return _own_time if source.timestamps is None else partial(_event_time, source)
 
 
@@ -209,12 +205,10 @@ def _own_time(record: RecordFields) -> int:
 
 
 def _event_time(source: Source, record: RecordFields) -> int:
-    _, _, _, timestamp_ms, key_bytes, value_bytes, _ = record
+    _, _, _, _, key_bytes, value_bytes, _ = record
     try:
         key = None if key_bytes is None else source.key_serde.deserialize(key_bytes)
         value = None if value_bytes is None else source.value_serde.deserialize(value_bytes)
-        if source.check is not None:
-            source.check(key, value, timestamp_ms)
         if value is not None and source.timestamps is not None:
             return epoch_ms(source.timestamps(key, value))
     except Exception:

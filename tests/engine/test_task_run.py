@@ -205,6 +205,9 @@ class First(Transaction):
     def write(self, topic: str, outputs: Iterable[Any]) -> None:
         list(outputs)
 
+    def begin_again(self) -> None:
+        """Nothing was written."""
+
     def commit(self, progress: bytes, forwarded: Any = None, left_out: Any = None, logs: Any = None) -> None:
         First.marker = Marker(self._batch_id, self._source, forwarded, progress, left_out, logs)
 
@@ -232,6 +235,33 @@ def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(
     _, again = own(Ordered(runs_of(records), sending))  # the clock has gone on, and takes them now
     assert passed(again[topic]) == passed(first[topic])
     assert passed(again[topic])[0] == 2
+
+
+@pytest.mark.parametrize("odd", [(9000, b"1"), (4500, b"x")], ids=["too far ahead", "not decodable"])
+@pytest.mark.parametrize("last", [b"2", b"13"], ids=["", "and one fails elsewhere"])
+def test_a_replay_takes_the_others_in_the_same_order(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch, odd: tuple[int, bytes], last: bytes
+) -> None:
+    streams = StreamsBuilder("app")
+    merged = streams.stream("a", int).merge(streams.stream("b", int))
+    merged.map_values(lambda number: number if number != 13 else 1 // 0, values=int).to("out")
+    merged.select_key(lambda _, number: str(number)).group_by_key().count(store=Store("counts", int))
+    layout = Layout(streams.build().plan({"a": 1, "b": 1}))
+    [sub] = layout.sub_topologies(0)
+    own = TaskRun(run.work, layout, sub, 0, Origins({}))
+    vars(run.work.app).update(on_error=OnError.DEAD_LETTER, changelogs={"counts": SimpleNamespace(topic="counts")})
+    vars(run.work.app.writer).update(dead_letters=None)
+    vars(run.work).update(writes_outputs=True)
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {})
+    monkeypatch.setattr(task_run, "Transaction", First)
+    found = [("a", *odd), ("a", 1000, b"1"), ("b", 2000, b"2"), ("b", 4800, last)]
+    records = [(topic, 0, at, time_ms, b"k", value, ()) for at, (topic, time_ms, value) in enumerate(found)]
+    _, first = own(Ordered(runs_of(records), sub))
+    monkeypatch.setattr(Committed, "forwarded", First.marker.forwarded)
+    monkeypatch.setattr(Committed, "left_out", First.marker.left_out)
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    _, again = own(Ordered(runs_of(records), sub))
+    assert again == first
 
 
 def with_a_damaged_row(folder: Path) -> None:

@@ -185,6 +185,44 @@ def test_thousands_of_inputs_with_bad_records(events: Events, cuts: list[int], c
     check_against_the_input_without_it(events, cuts, crashes)
 
 
+def merged_into_windows() -> TopologyTestDriver:
+    """Two topics whose records are counted together by windows without grace, unless they are 13."""
+
+    def not_17(_key: object, number: int | None, _timestamp_ms: int) -> None:
+        if number == 17:
+            raise ValueError(number)
+
+    streams = StreamsBuilder("app")
+    both = streams.stream("one", int, check=not_17).merge(streams.stream("two", int))
+    both.map_values(lambda number: number if number != 13 else 1 // 0, values=int).group_by_key().windowed_by(
+        tumbling(10 * MS)
+    ).count(store=Store("windows", int, retention=1000 * MS))
+    return TopologyTestDriver(streams.build())
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["one", "two"]), st.integers(0, 6).map(lambda tens: 10 * tens),
+                  st.sampled_from([b"1"] * 6 + [b"x", b"17", b"17", b"13"])),
+        min_size=3, max_size=12,
+    )
+)  # fmt: skip
+def test_a_record_that_is_left_out_holds_up_none_behind_it(events: list[tuple[str, int, bytes]]) -> None:
+    found, wanted, good = merged_into_windows(), merged_into_windows(), 0
+    for topic, time_ms, value in events:
+        found.append_bytes(topic, b"k", value, time_ms)
+        is_good = value == b"1" or (value == b"17" and topic == "two")
+        good += is_good
+        if is_good:
+            wanted.append_bytes(topic, b"k", value, time_ms)
+    found.run()
+    wanted.run()
+    assert found.rows("windows") == wanted.rows("windows")
+    assert found.dropped.by_reason == wanted.dropped.by_reason
+    assert len(found.dead_letters) == len(events) - good
+
+
 def driver_of(describe: Callable[[StreamsBuilder], object], **options: Any) -> TopologyTestDriver:
     streams = StreamsBuilder("app")
     describe(streams)
