@@ -29,6 +29,7 @@ from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.store_backends import TaskBackend, task_backend
 from storekeeper.engine.task_input import check_input_complete
 from storekeeper.engine.transaction import Transaction
+from storekeeper.engine.unlogged_store import UnloggedStore
 from storekeeper.engine.work import BatchWork
 from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from storekeeper.stores.bytes_store import BytesStore, is_empty
@@ -190,8 +191,7 @@ class TaskRun:
     def _set_stores_aside(self) -> None:
         """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
         for spec in self.sub.stores:
-            if spec.options.logging:
-                _log.warning("local_store_damaged", store=spec.name, aside=self.holder(spec).set_aside())
+            _log.warning("local_store_damaged", store=spec.name, aside=self.holder(spec).set_aside())
 
     def holder(self, spec: TopologyStore) -> TaskBackend:
         """What holds the rows of one of the task's stores."""
@@ -297,7 +297,7 @@ class _LocalStores:
     def __init__(self, run: TaskRun) -> None:
         app, self._run = run.work.app, run
         self._logged: dict[str, LocalStore] = {}
-        self._others: dict[str, BytesStore] = {}
+        self._others: dict[str, UnloggedStore] = {}
         try:
             for spec in run.sub.stores:
                 if spec.options.logging:
@@ -305,7 +305,7 @@ class _LocalStores:
                     store = LocalStore(spec, run.holder(spec), log, run.partition, run.clock, seeds=app.seeds)
                     self._logged[spec.name] = store
                 else:
-                    self._others[spec.name] = run.holder(spec).open()
+                    self._others[spec.name] = UnloggedStore(spec.name, run.holder(spec))
         except BaseException:
             self.close()
             raise
@@ -341,6 +341,8 @@ class _LocalStores:
                 store.catch_up(kafka, ends[topics[name], partition], report, reached)
         if committed is None:
             self._check_no_rows()
+        for other in self._others.values():
+            other.catch_up(None if committed is None else self._named(committed.batch_id))
 
     def _check_no_rows(self) -> None:
         """Checks that a task without a marker has no rows: each batch that writes some writes a marker with them."""
@@ -356,11 +358,17 @@ class _LocalStores:
 
     def open(self, name: str) -> BytesStore:
         """An open store."""
-        return self._logged[name].backend if name in self._logged else self._others[name]
+        return self._logged[name].backend if name in self._logged else self._others[name].backend
 
     def written(self, name: str, changes: int) -> Mapping[bytes, bytes | None]:
-        """The metadata to write with a store's rows; see `LocalStore.written`."""
-        return self._logged[name].written(changes) if name in self._logged else {}
+        """The metadata to write with a store's rows; see `LocalStore.written` and `UnloggedStore.written`."""
+        if name in self._logged:
+            return self._logged[name].written(changes)
+        return self._others[name].written(self._named(self._run.work.batch_id))
+
+    def _named(self, batch_id: int) -> bytes:
+        """The name of a batch. Batches of an abandoned checkpoint have other names."""
+        return b"%b %d" % (self._run.work.app.slot(self._run.sub, self._run.partition).key, batch_id)
 
     def close(self) -> None:
         """Closes all stores."""

@@ -41,6 +41,7 @@ from storekeeper.topology.unchanged_arguments import UnchangedArguments
 
 START_MS = 1_700_000_000_000
 POSITION = b"changelog-position"
+BATCHES = b"batches"
 
 _Log = tuple[str, int]
 _Outcome = tuple[tuple[Task, Batch], Sequence[DeadLetter]]
@@ -78,10 +79,11 @@ class OutputRecord(_OutputFields):
 
 @dataclass(slots=True)
 class _Slot:
-    """What survives a task's crash: its committed state."""
+    """What survives a task's crash: its committed state. `batches` counts those that were committed."""
 
     sub_topology: SubTopology
     partition: int
+    batches: int = 0
     progress: bytes = b"{}"
     positions: dict[_Log, int] = field(default_factory=dict)
     task: Task | None = None
@@ -310,7 +312,7 @@ class TopologyTestDriver:
             slot.task = None
             return
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
-        last.apply(lambda _: {POSITION: orjson.dumps(ends)})
+        last.apply(lambda _: {POSITION: orjson.dumps(ends), BATCHES: b"%d" % slot.batches})
 
     def _careful_outcome(self, slot: _Slot, records: Ordered) -> _Outcome:
         return self._outcome(CarefulTask(*self._arguments(slot), **self._options(slot)), records)
@@ -337,6 +339,7 @@ class TopologyTestDriver:
         for change in batch.changes:
             self._changelogs.setdefault((change.store, slot.partition), []).append(change)
         slot.positions |= read
+        slot.batches += 1
         self.dead_letters += [letter.located(partial(self._origin_of, slot)) for letter in batch.dead_letters]
         slot.progress = batch.progress
 
@@ -377,6 +380,9 @@ class TopologyTestDriver:
     def _open(self, slot: _Slot) -> None:
         for spec in slot.sub_topology.stores:
             backend = self._backend(spec.name, slot.partition)
+            if not spec.options.logging and (backend.metadata(BATCHES) or b"0") != b"%d" % slot.batches:
+                del self._backends[spec.name, slot.partition]  # as `engine.unlogged_store` does
+                continue
             stored = backend.metadata(POSITION)
             log = self._changelogs.get((spec.name, slot.partition), [])
             start = 0 if stored is None else orjson.loads(stored).get(spec.name, 0)

@@ -104,6 +104,19 @@ def test_what_is_suppressed_outlives_a_task() -> None:
     assert driver.read("out") == [("a", 1, 0)]
 
 
+@pytest.mark.parametrize(("step", "outputs"), [(CrashStep.BEFORE_COMMIT, [1, 2, 3]), (CrashStep.COMMITTED, [1, 2, 1])])
+def test_a_store_without_a_changelog_begins_empty_where_it_lacks_a_batch(step: CrashStep, outputs: list[int]) -> None:
+    streams = StreamsBuilder("app")
+    counts = streams.stream("in", int).group_by_key().count(store=Store("counts", int, logging=False))
+    counts.to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1)
+    driver.crash_at(step)
+    driver.pipe("in", "a", 1)
+    driver.pipe("in", "a", 1)
+    assert [record.value for record in driver.read("out")] == outputs
+
+
 def test_windows_emitted_on_close_are_emitted_once() -> None:
     streams = StreamsBuilder("app")
     grouped = streams.stream("in", int).group_by_key()
