@@ -51,7 +51,7 @@ class ChangelogHeaders:
     source: SourceRanges
     schema_version: int = 1
 
-    def encode(self) -> list[tuple[str, bytes]]:
+    def encode(self) -> list[tuple[str, bytes | None]]:
         """The headers as Kafka takes them. Equal headers give equal bytes."""
         ranges = {topic: {str(p): list(r) for p, r in partitions.items()} for topic, partitions in self.source.items()}
         return [

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Message
-
 from storekeeper.apps.errors import START_ANEW, LostInputError
 from storekeeper.changelog.bounded_reader import first_offset, read_parts
 from storekeeper.changelog.errors import ChangelogMovedError
 from storekeeper.changelog.skipped import headers_of
 from storekeeper.kafka.connection import Kafka
-from storekeeper.stores.record_context import Header
 from storekeeper.topology.records import RecordFields
 
 
@@ -42,7 +39,8 @@ class SourceRecords:
             for messages in read_parts(self.kafka, topic, partition, self.start, self.end):
                 rows += len(messages)
                 yield [
-                    (topic, partition, m.offset(), m.timestamp()[1], m.key(), m.value(), _headers(m)) for m in messages
+                    (topic, partition, m.offset(), m.timestamp()[1], m.key(), m.value(), headers_of(m) or ())
+                    for m in messages
                 ]
             self.rows = rows
         except ChangelogMovedError as error:
@@ -52,8 +50,3 @@ class SourceRecords:
                 f"to {self.end}: what was there is lost. Let an input keep records for longer (retention.ms), and "
                 f"{START_ANEW}"
             ) from error
-
-
-def _headers(message: Message) -> Sequence[Header]:
-    found = headers_of(message)
-    return [(name, value or b"") for name, value in found] if found else ()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import structlog
 
-from storekeeper.apps.errors import LostChangelogError, MisplacedKeyError
+from storekeeper.apps.errors import LostChangelogError
 from storekeeper.apps.topology_app import is_served
 from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.dead_letters import by_kind, dead_letter, kinds_of
 from storekeeper.engine.global_tables import GlobalTableCopy
+from storekeeper.engine.key_check import KeyCheck
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
 from storekeeper.engine.origins import Origins
@@ -152,8 +152,9 @@ class TaskRun:
     def _processed(self, task: Task, records: Ordered, transaction: Transaction) -> _Outcome:
         """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
         collected = dict[str, list[Moved]]()
+        check_keys = self._key_check()
         for part in records:
-            self._check_keys(part)
+            check_keys(part)
             task.process(part)
             # Written part by part: collecting all outputs of a batch would touch new memory.
             self._write(task.take_outputs(), transaction, collected)
@@ -239,25 +240,11 @@ class TaskRun:
             for store, changes in by_store.items()
         }
 
-    def _check_keys(self, records: Sequence[RecordFields]) -> None:
-        """Refuses records whose key is not in the partition where nodes look for its row.
-
-        Raises:
-            MisplacedKeyError: a source topic is not partitioned as by Kafka's default partitioner.
-        """
+    def _key_check(self) -> Callable[[Sequence[RecordFields]], None]:
+        """What refuses records whose rows nodes would not find."""
         if not any(map(is_served, self.sub.stores)):
-            return
-        external = frozenset(self.layout.topics)
-        keyed = [record for record in records if record[4] is not None and record[0] in external]
-        found = partitions_of([record[4] or b"" for record in keyed], self.layout.plan.tasks(self.sub))
-        for place in np.flatnonzero(found != self.partition)[:1]:
-            topic, partition, offset, *_ = keyed[place]
-            msg = (
-                f"topic {topic} has at {partition}@{offset} a key that belongs to partition "
-                f"{found[place]}: nodes would not find its row. Let its producers partition as Kafka's own client does "
-                "(librdkafka: partitioner=murmur2_random), or repartition() the stream before its first store"
-            )
-            raise MisplacedKeyError(msg)
+            return lambda _: None
+        return KeyCheck(self.sub, self.partition, self.layout.plan.tasks(self.sub), frozenset(self.layout.topics))
 
     def _forwarded_again(self, records: Ordered, transaction: Transaction) -> Forwarded:
         """Recomputes what a committed attempt passed on to shuffles.

@@ -77,7 +77,7 @@ def _changes(records: Sequence[RecordFields]) -> Iterator[pa.RecordBatch]:
 
 def _number(name: str, headers: Sequence[Header]) -> int | None:
     """The number in a header; None if there is none, as a tombstone may have any headers."""
-    value = next((value for known, value in headers if known == name), b"")
+    value = next((value for known, value in headers if known == name), None) or b""
     return int(value) if len(value) < _LONGEST_NUMBER and value.isdigit() else None
 
 

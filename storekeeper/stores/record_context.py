@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from storekeeper.trace_context import trace_in
 
-Header = tuple[str, bytes]
+Header = tuple[str, bytes | None]
 
 NO_TIMESTAMP_MS = -1
 

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
 
+from storekeeper.stores.record_context import Header
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.records import NOWHERE, Moved, OriginOf, Output, Place, RecordFields
@@ -171,8 +172,7 @@ def with_upstream(
 
 def origin_in(record: RecordFields) -> Place | None:
     """The place of the source record that a record of a repartition topic comes from; None if it is not known."""
-    headers = record[6]
-    mark = headers[-1][1].split() if headers and headers[-1][0] == UPSTREAM else ()
+    mark = _mark_of(record[6])
     return (mark[1].decode(), int(mark[2]), int(mark[3])) if len(mark) == 4 else None
 
 
@@ -182,9 +182,14 @@ def by_upstream(record: RecordFields) -> RecordFields:
     One without that header keeps its own: somebody else wrote it.
     """
     topic, _, offset, timestamp_ms, key, value, headers = record
-    if not headers or headers[-1][0] != UPSTREAM:
-        return record
-    return topic, int(headers[-1][1].split(b" ", 1)[0]), offset, timestamp_ms, key, value, headers[:-1] or ()
+    mark = _mark_of(headers)
+    return (topic, int(mark[0]), offset, timestamp_ms, key, value, headers[:-1] or ()) if mark else record
+
+
+def _mark_of(headers: Sequence[Header]) -> Sequence[bytes]:
+    """The parts of a record's last header if it is `UPSTREAM`, which only tasks write."""
+    name, content = headers[-1] if headers else ("", None)
+    return content.split() if name == UPSTREAM and content is not None else ()
 
 
 def _only_makes_rows(node: GraphNode) -> bool:

@@ -5,7 +5,7 @@ A kind with `reason` None is a row or a tombstone like any other, however odd it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -41,7 +41,7 @@ class Kind:
 
 def _with(name: str, value: object) -> tuple[tuple[str, bytes | None], ...]:
     """Good headers with one of another value, or without it."""
-    found: Mapping[str, bytes] = dict(GOOD.encode())
+    found = dict(GOOD.encode())
     changed = {**found, name: value}
     return tuple((header, content) for header, content in changed.items() if content is not _ABSENT)  # type: ignore[misc]
 

@@ -24,7 +24,7 @@ class Log:
     def record(self, batch: int, *, of_cleanup: bool = False) -> int:
         headers = ChangelogHeaders(1, batch, 1, {}).encode()
         if of_cleanup:
-            headers = cleanup_headers(headers, "c", CleanupAction.DELETE, 1)  # type: ignore[assignment]
+            headers = cleanup_headers(headers, "c", CleanupAction.DELETE, 1)
         self.written.append(Record(self.end, b"k", b"v", record_headers=tuple(headers)))
         self.end += 1
         return self.end - 1

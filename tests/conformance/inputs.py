@@ -16,7 +16,7 @@ class Inputs:
     def __init__(self) -> None:
         self._under_way: tuple[str, int, int] | None = None
         self._batch = Position()
-        self._headers: list[list[tuple[str, bytes]]] = []
+        self._headers: list[list[tuple[str, bytes | None]]] = []
 
     def move_to(self, topic: str, partition: int, offset: int) -> None:
         """The next writes come from this record."""

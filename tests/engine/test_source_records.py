@@ -76,7 +76,7 @@ def test_a_record_is_all_that_it_was_written_with(broker: Broker) -> None:
     assert not writing.flush(30)
     read = SourceRecords(broker.kafka, "read-whole", 0, 0, 3)
     first, second, third = chain.from_iterable(read)
-    assert first == ("read-whole", 0, 0, NOW_MS, b"k", b"v", [("a", b"1"), ("empty", b""), ("none", b""), ("a", b"2")])
+    assert first == ("read-whole", 0, 0, NOW_MS, b"k", b"v", [("a", b"1"), ("empty", b""), ("none", None), ("a", b"2")])
     assert second == ("read-whole", 0, 1, 2**62, b"", None, ())
     assert (third[2], third[4:]) == (2, (None, b"", ()))
     assert read.rows == 3

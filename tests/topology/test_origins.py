@@ -87,7 +87,7 @@ def ticking(streams: StreamsBuilder) -> KStream[Any, Any]:
     return streams.stream("in", int).process(Ticking, values=int)
 
 
-def outcome(describe: Describe, batch: int, crash: CrashStep | None = None) -> list[tuple[str, list[bytes]]]:
+def outcome(describe: Describe, batch: int, crash: CrashStep | None = None) -> list[tuple[str, list[bytes | None]]]:
     """Key and users of each record that comes out."""
     streams = StreamsBuilder("app")
     describe(streams).map(lambda key, _: (str(getattr(key, "key", key)), "x"), values=str).to("out")

@@ -203,6 +203,9 @@ def test_a_repartition_topic_says_which_task_a_record_is_from() -> None:
     assert by_upstream(Record("t", 3, 8, 6, *two[:2], two[3])) == Record("t", 12, 8, 6, b"l", None, headers)
     others = Record("t", 3, 9, 7, b"k", b"v", headers)
     assert by_upstream(others) is others
+    marked_by_others = Record("t", 3, 9, 7, b"k", b"v", [(UPSTREAM, None)])
+    assert by_upstream(marked_by_others) is marked_by_others
+    assert origin_in(marked_by_others) is None
 
 
 def regions(streams: StreamsBuilder, grace: timedelta | None) -> None:
