@@ -81,9 +81,10 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     check_partitions(spec.name, claim.partitions, counts)
     read = dict.fromkeys([*sources, *read_topics(spec, settings)])
     bounds = topics.bounds(topic for topic in read if topic not in missing)
-    position = checkpoint.committed_position()
+    position, planned = checkpoint.committed_position(), checkpoint.last_planned_batch()
+    if planned is not None and planned != checkpoint.last_committed_batch():
+        position = checkpoint.start_position(planned)  # with the partitions that are new in this batch
     check_bounds(spec, settings, position, bounds)
-    planned = checkpoint.last_planned_batch()
     if planned is not None:
         check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
     if claim.query_id is not None:
