@@ -101,7 +101,11 @@ SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"
 
 
 class CountedTopics(Topics):
-    """Topics with these numbers of partitions; none is missing. The changelog's partition 1 has `written` records."""
+    """Topics with these numbers of partitions; none is missing. The changelog's partition 1 has `written` records. In
+    those that are `stamped` records have the times of their arrival.
+    """
+
+    stamped: tuple[str, ...] = ()
 
     def __init__(self, counts: Mapping[str, int], written: int = 0) -> None:
         self._counts = counts
@@ -128,6 +132,9 @@ class CountedTopics(Topics):
 
     def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
         return {}
+
+    def without_times(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self.stamped]
 
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
@@ -226,6 +233,18 @@ def test_tasks_that_can_not_go_on_do_not_start(tmp_path: Path, first: Describe, 
     with pytest.raises(UnusableCheckpointError, match=f"points generation 1 can't go on with this topology: .*{says}"):
         started(tmp_path, then)
     assert started(tmp_path, first) == slots
+
+
+@pytest.mark.parametrize("topic", ["counted-totals-changelog", "counted-gen-1-counted-events-markers", "counted-dlq"])
+def test_an_own_topic_that_does_not_keep_times_is_refused_by_name(tmp_path: Path, topic: str) -> None:
+    spec, settings = topology_app("counted", topologies.counted, title=""), AppSettings(run_dir=tmp_path)
+    topics = CountedTopics(dict.fromkeys([*spec.sources(settings), *own_topics(spec, settings)], 1))
+    topics.stamped = ("counted-events", "counted-out")
+    preflight(spec, settings, topics, ManualClock())
+    topics.stamped = (*topics.stamped, topic)
+    told = f"topics of counted don't keep the times of records: {topic}. Set message.timestamp.type=CreateTime on each"
+    with pytest.raises(ConfigurationError, match=told):
+        preflight(spec, settings, topics, ManualClock())
 
 
 class CutTopics(CountedTopics):
