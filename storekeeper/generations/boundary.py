@@ -20,7 +20,7 @@ def begin_behind(checkpoint: BatchCheckpoint, start: Position, query_id: str) ->
     """
     delete_tree(checkpoint.path)
     checkpoint.begin(query_id)
-    checkpoint.plan(0, start)
+    checkpoint.plan(0, start, start)
     checkpoint.commit(0)
 
 
@@ -45,7 +45,7 @@ def plan_batch(checkpoint: BatchCheckpoint, batch_id: int, end: Position) -> Non
 
     Raises:
         GenerationRefusedError: another batch is planned, `end` lies before the end of what is finished, or it has a
-            topic that no finished batch knew.
+            partition that no finished batch knew.
     """
     if checkpoint.last_planned_batch() == batch_id and checkpoint.end_position(batch_id) == end:
         return
@@ -56,9 +56,10 @@ def plan_batch(checkpoint: BatchCheckpoint, batch_id: int, end: Position) -> Non
     finished = checkpoint.end_position(before)
     if not end.reaches(finished):
         raise GenerationRefusedError(f"{checkpoint.path} has read beyond the place where it is to be handed over")
-    if unread := sorted(end.offsets.keys() - finished.offsets.keys()):
+    # Where the other generation began to read a partition, no file of this one says.
+    if unread := sorted({topic for topic, partition, _ in end if finished.offset(topic, partition) is None}):
         raise GenerationRefusedError(
-            f"{checkpoint.path} has no batch yet that reads {', '.join(unread)}, as the other generation does: restart "
-            "the app, let it run a batch, then take the step again"
+            f"{checkpoint.path} has no batch yet that reads all of {', '.join(unread)}, as the other generation does: "
+            "restart the app, let it run a batch, then take the step again"
         )
-    checkpoint.plan(batch_id, end)
+    checkpoint.plan(batch_id, finished, end)

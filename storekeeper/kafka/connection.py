@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+TIMES = "message.timestamp.type"
+"""Kafka's name of the setting of a topic that says whose times its records have."""
+KEPT_TIMES = "CreateTime"
+"""Those that their producers gave them."""
 _FACTOR = "replication.factor"
 CLUSTER = "storekeeper"
 """The name of a cluster that has none of its own."""
@@ -42,5 +46,9 @@ def replication_factor(kafka: Kafka) -> int:
 
 
 def topic_config(kafka: Kafka, config: Mapping[str, str]) -> dict[str, str]:
-    """The configuration of a new topic: what it needs, and what the settings add to that."""
-    return {**{name: value for name, value in kafka.topic_config if name != _FACTOR}, **config}
+    """The configuration of a new topic: what it needs, and what the settings add to that.
+
+    Its records keep their times unless `config` says otherwise: brokers may give them others by default.
+    """
+    added = {name: value for name, value in kafka.topic_config if name != _FACTOR}
+    return {**added, TIMES: KEPT_TIMES, **config}

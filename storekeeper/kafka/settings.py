@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from storekeeper.configuration import IMPOSSIBLE, LIVE, NEXT_START, RunDirSettings, valid_name
-from storekeeper.kafka.connection import CLUSTER, Kafka, Pairs
+from storekeeper.kafka.connection import CLUSTER, TIMES, Kafka, Pairs
 
 OWN_PORT = 19092
-_OURS = frozenset({"cleanup.policy", "max.message.bytes"})
+_OURS = frozenset({"cleanup.policy", "max.message.bytes", TIMES})
 
 
 def _topic_config(text: str) -> str:

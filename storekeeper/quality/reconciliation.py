@@ -7,7 +7,7 @@ are read again from the topic itself, bypassing the app.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -59,10 +59,13 @@ class Totals:
         return totals
 
 
-def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
-    """The offsets of a topic that the commits after `before` (None: from the beginning) and up to `after` cover."""
-    known = Position() if before is None else before
-    ranges = {at: (known.offset(topic, at) or 0, end) for at, end in after.offsets.get(topic, {}).items()}
+def reach_of(before: Position | None, after: Position, topic: str, first: Callable[[int], int]) -> Reach:
+    """The offsets of a topic that the commits after `before` (None: from the beginning) and up to `after` cover.
+
+    A partition that `before` lacks has been read from the first record that there was. `first` says which there is.
+    """
+    known = {} if before is None else before.offsets.get(topic, {})
+    ranges = {at: (known[at] if at in known else first(at), end) for at, end in after.offsets.get(topic, {}).items()}
     return {at: (start, end) for at, (start, end) in ranges.items() if start < end}
 
 

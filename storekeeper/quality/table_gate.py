@@ -251,8 +251,8 @@ class TableGate:
         before, after = self._progress(batch)
         if after is None:
             return not_announced(rule) if rows.count else []
-        reach = reach_of(before, after, rule.topic)
         topic = Topic(self._settings, rule.topic)
+        reach = reach_of(before, after, rule.topic, topic.first_offset)
         if any(topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return other_is_gone(rule)
         return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(rows.frame, rule))

@@ -25,6 +25,7 @@ from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import Batches, open_topology_stream
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, StateError
 from storekeeper.kafka.clients import new_admin, new_producer
+from storekeeper.kafka.connection import KEPT_TIMES, TIMES
 from storekeeper.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
 from storekeeper.topology.driver import CrashStep, TopologyTestDriver
 from storekeeper.topology.records import DeadLetter, Record, StoreChange
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60.0
 _POLL_S = 0.05
-_FOR_EVER = {"retention.ms": "-1"}  # the driver's time is long past: the broker would delete its records
+_CONFIG = {
+    "retention.ms": "-1",  # the driver's time is long past: the broker would delete its records
+    TIMES: KEPT_TIMES,
+}
 
 
 class PlannedCrash(Exception):  # noqa: N818 (nothing is wrong: the test wants it)
@@ -204,7 +208,7 @@ class SparkDriver(TopologyTestDriver):
         deadline = time.monotonic() + _TIMEOUT_S
         waiting = list(counts)
         while waiting:
-            topics = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
+            topics = [NewTopic(topic, counts[topic], 1, config=_CONFIG) for topic in waiting]
             waiting = [topic for topic, future in self._admin.create_topics(topics).items() if not _done(future)]
             if waiting and time.monotonic() > deadline:
                 raise StateError(f"these topics could not be made: {', '.join(waiting)}: look at the broker's log")

@@ -222,6 +222,11 @@ def merged(streams: StreamsBuilder, _: AppSettings) -> None:
     left.merge(right).to("merged-out")
 
 
+def merged_before(streams: StreamsBuilder, _: AppSettings) -> None:
+    """The app that only knew the first of the two inputs."""
+    streams.stream("merged-left", int, keys=str).to("merged-out")
+
+
 def stateless(streams: StreamsBuilder, _: AppSettings) -> None:
     """Numbers, doubled."""
     streams.stream("stateless-in", int).map_values(lambda number: 2 * number, values=int).to("stateless-out")

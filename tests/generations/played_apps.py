@@ -180,7 +180,9 @@ class PlayedApp:
         own_start, own_end = self._start(desired, batch, own), len(self.world.logs[desired.generation.number])
         if (end, own_end) == (start, own_start):
             return
-        checkpoint.plan(batch, Position({own: {0: own_end}, TOPIC: {0: end}}))
+        checkpoint.plan(
+            batch, Position({own: {0: own_start}, TOPIC: {0: start}}), Position({own: {0: own_end}, TOPIC: {0: end}})
+        )
 
     def _write(self, desired: DesiredState, batch: int) -> None:
         generation, number = desired.generation, desired.generation.number

@@ -58,8 +58,10 @@ def test_a_batch_does_not_end_before_what_was_read(place: Location) -> None:
 
 def test_a_topic_that_the_query_does_not_read_yet_is_not_left_out(place: Location) -> None:
     checkpoint = stopped(place / "gen-2")
-    with pytest.raises(GenerationRefusedError, match="has no batch yet that reads returns, as the other"):
+    with pytest.raises(GenerationRefusedError, match="has no batch yet that reads all of returns, as the other"):
         plan_batch(checkpoint, 2, at(23, 8).merged(Position({"returns": {0: 4}})))
+    with pytest.raises(GenerationRefusedError, match="reads all of pos"):
+        plan_batch(checkpoint, 2, at(23, 8).merged(Position({"pos": {2: 4}})))
     assert checkpoint.last_planned_batch() == 1
 
 

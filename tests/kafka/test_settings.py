@@ -15,13 +15,22 @@ from storekeeper.ops.settings import PlatformSettings
 def test_topics_get_what_they_need_and_what_the_settings_add() -> None:
     kafka = KafkaSettings(topic_config="replication.factor=3, min.insync.replicas=2,retention.ms=5").kafka
     assert replication_factor(kafka) == 3
-    assert topic_config(kafka, {"retention.ms": "-1"}) == {"min.insync.replicas": "2", "retention.ms": "-1"}
+    assert topic_config(kafka, {"retention.ms": "-1"}) == {
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "message.timestamp.type": "CreateTime",
+    }
+    other = {"message.timestamp.type": "LogAppendTime"}
+    assert topic_config(KafkaSettings().kafka, other) == other
     topic = new_topic(kafka, "t", 4, {})
     assert (topic.num_partitions, topic.replication_factor) == (4, 3)
     assert replication_factor(KafkaSettings().kafka) == -1
 
 
-@pytest.mark.parametrize("text", ["a", "a=1,a=2", "cleanup.policy=delete", "replication.factor=0", "=1"])
+@pytest.mark.parametrize(
+    "text",
+    ["a", "a=1,a=2", "cleanup.policy=delete", "message.timestamp.type=CreateTime", "replication.factor=0", "=1"],
+)
 def test_a_configuration_that_no_topic_can_have_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         KafkaSettings(topic_config=text)

@@ -56,7 +56,7 @@ def position(end: int) -> Position:
 
 def expected(before: Position | None, after: Position) -> Totals:
     assert isinstance(RULE, WithTopic)
-    return expected_totals(RULE, reach_of(before, after, TOPIC), FakeTopic(), AppSettings(run_dir=Path()))
+    return expected_totals(RULE, reach_of(before, after, TOPIC, lambda _: 0), FakeTopic(), AppSettings(run_dir=Path()))
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 40), (12, 40), (40, 41), (21, 28)])
@@ -74,7 +74,14 @@ def test_a_declared_function_that_fails_is_named_and_decides_nothing() -> None:
 
 def test_a_batch_reaches_over_what_its_commits_moved() -> None:
     before, after = Position({TOPIC: {0: 5, 1: 7}}), Position({TOPIC: {0: 9, 1: 7, 2: 3}, "other": {0: 4}})
-    assert reach_of(before, after, TOPIC) == {0: (5, 9), 2: (0, 3)}
+    assert reach_of(before, after, TOPIC, lambda _: 0) == {0: (5, 9), 2: (0, 3)}
+
+
+def test_a_partition_that_is_new_to_a_table_is_compared_from_its_first_record_on() -> None:
+    before, after = Position({TOPIC: {0: 5}}), Position({TOPIC: {0: 9, 2: 5020, 3: 40}})
+    first = {2: 5000, 3: 40}
+    assert reach_of(before, after, TOPIC, first.__getitem__) == {0: (5, 9), 2: (5000, 5020)}
+    assert reach_of(None, Position({TOPIC: {2: 5001}}), TOPIC, first.__getitem__) == {2: (5000, 5001)}
 
 
 def test_missing_repeated_and_foreign_lines_are_counted() -> None:

@@ -268,3 +268,12 @@ def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     stage(settings, line(6), metadata=reached(7))
     topic.oldest = 6
     assert decide(gate).reasons == ("The batch can be compared with topic hadoop-sink.",)
+
+
+def test_the_first_batch_of_a_topic_that_begins_behind_0_is_compared_from_there(
+    spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storekeeper.quality.table_gate.Topic", lambda *_: OneStore(oldest=3))
+    gate = TableGate(EXPORT, settings.model_copy(update={"quality_reconcile": True}), CLOCK, lambda: spark)
+    stage(settings, line(3), line(4), metadata=reached(5))
+    assert decide(gate).reasons == ()

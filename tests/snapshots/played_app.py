@@ -76,7 +76,8 @@ class App:
     def _plan(self, batch_id: int, generation: int) -> Location:
         """Begins a batch as Spark does; returns the checkpoint."""
         path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
-        BatchCheckpoint(path).plan(batch_id, Position({"pos": {0: batch_id * 10}}), time_of(batch_id, generation))
+        start, end = (Position({"pos": {0: batch * 10}}) for batch in (max(0, batch_id - 1), batch_id))
+        BatchCheckpoint(path).plan(batch_id, start, end, time_of(batch_id, generation))
         return path
 
     def snapshot(self, *, fold: bool = True) -> tuple[SnapshotManifest, int | None]:

@@ -70,7 +70,7 @@ def test_a_row_that_comes_back_while_it_is_deleted_is_there_in_what_became_of_it
     app.commit(1)
     app.snapshot()
     path = app.settings.checkpoint_dir(app.store.app)
-    BatchCheckpoint(path).plan(2, Position({"pos": {0: 20}}), time_of(2, 1))
+    BatchCheckpoint(path).plan(2, Position({"pos": {0: 10}}), Position({"pos": {0: 20}}), time_of(2, 1))
     cleanup = cleanup_of(app, tmp_path)
     plan = cleanup.preview(CleanupOptions(1, canary_share=0, tombstones_per_s=1e6))
     cleanup.archive(plan)

@@ -34,6 +34,7 @@ from storekeeper.engine.runtime.topics import (
 from storekeeper.engine.store_backends import check_backends
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import check_login
+from storekeeper.kafka.connection import KEPT_TIMES, TIMES
 from storekeeper.topology.slots import NO_SLOTS
 
 
@@ -51,8 +52,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
-        ConfigurationError: topics are missing, Kafka refuses this app, or the server of its stores on Redis is not
-            named or evicts keys.
+        ConfigurationError: topics are missing, topics of the app's own don't keep the times of records, Kafka refuses
+            this app, or the server of its stores on Redis is not named or evicts keys.
         StorageError: that server can't be reached.
         UnusableCheckpointError: the checkpoint is another's or an older copy, points outside the topics, or is lost
             with its claim.
@@ -71,6 +72,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     slots = _slots(spec, settings, checkpoint)
     own = own_topics(spec, settings, slots)
     missing = topics.missing(own)  # the app makes them at its first start
+    check_times(spec.name, topics, [*(topic for topic in own if topic not in missing), *spec.dead_letter_topics])
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
     generation, code = settings.generation, code_digest(spec)
     served = {each.name: ServedStore(each.kind.value, each.score_field, each.fields) for each in spec.stores}
@@ -81,9 +83,10 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     check_partitions(spec.name, claim.partitions, counts)
     read = dict.fromkeys([*sources, *read_topics(spec, settings)])
     bounds = topics.bounds(topic for topic in read if topic not in missing)
-    position = checkpoint.committed_position()
+    position, planned = checkpoint.committed_position(), checkpoint.last_planned_batch()
+    if planned is not None and planned != checkpoint.last_committed_batch():
+        position = checkpoint.start_position(planned)  # with the partitions that are new in this batch
     check_bounds(spec, settings, position, bounds)
-    planned = checkpoint.last_planned_batch()
     if planned is not None:
         check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
     if claim.query_id is not None:
@@ -94,6 +97,20 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         check_changelogs(topics, found_markers, {*own} - {*missing})
     claim.write(checkpoint.path)
     return Preflight(claim, bounds.start.merged(position), bounds.end)
+
+
+def check_times(app: str, topics: Topics, own: Collection[str]) -> None:
+    """Checks that existing topics, which only the app writes to, keep the times that it gives its records.
+
+    Raises:
+        ConfigurationError: brokers replace them in some, as their default may be. Windows would lose their times.
+    """
+    wrong = topics.without_times(own)
+    if wrong:
+        raise ConfigurationError(
+            f"topics of {app} don't keep the times of records: {', '.join(wrong)}. Set {TIMES}={KEPT_TIMES} on each "
+            "(docs/how-to/use-your-kafka.md#times), then start again"
+        )
 
 
 def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[str, str]]:

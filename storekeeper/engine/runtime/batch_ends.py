@@ -53,8 +53,8 @@ class BatchEnds:
     """The partitions in which a lookup by time is of no use until the backlog is over."""
 
     def __call__(self, start: Offsets, end: Offsets) -> dict[TopicAndPartition, int]:
-        """The end of a batch that begins at `start`, of what there is up to `end`."""
-        counts = {place: offset - start.get(place, 0) for place, offset in end.items()}
+        """The end of a batch that begins at `start`, of what there is up to `end`. Both have the same partitions."""
+        counts = {place: offset - start[place] for place, offset in end.items()}
         waiting = {
             group: {place: count for place, count in counts.items() if count > 0 and place[0] in group.topics}
             for group in self.groups
@@ -67,7 +67,7 @@ class BatchEnds:
         for group, of_group in waiting.items():
             share = max(1, self.most * _sum(of_group) // total)
             taken = self._older(group, of_group, start, share) if group.meet else _in_proportion(of_group, share)
-            ends |= {place: start.get(place, 0) + count for place, count in taken.items()}
+            ends |= {place: start[place] + count for place, count in taken.items()}
         return ends
 
     def _older(self, group: TopicGroup, waiting: Counts, start: Offsets, most: int) -> Counts:
@@ -82,7 +82,7 @@ class BatchEnds:
                 held_up = self._held_up(waiting, beyond, start, low_ms + 1)
             if not held_up:
                 break
-            self._read |= {place: RecordTimes(place, start.get(place, 0), self.read_times) for place in held_up}
+            self._read |= {place: RecordTimes(place, start[place], self.read_times) for place in held_up}
         last_ms, _ = self._cuts.get(group, (0, 0))
         self._cuts[group] = max(low_ms, 0), max(low_ms - last_ms, 1) if last_ms else 1000
         return taken if are_enough else _of_one_time(group, taken, beyond, most)
@@ -115,11 +115,11 @@ class BatchEnds:
         looked_up = [place for place in waiting if place not in self._read]
         found = self.offsets_at(looked_up, time_ms) if looked_up else {}
         counts = {
-            place: min(max(found[place] - start.get(place, 0), 0), waiting[place]) if place in found else waiting[place]
+            place: min(max(found[place] - start[place], 0), waiting[place]) if place in found else waiting[place]
             for place in looked_up
         }
         for place in _tables_first(group, waiting.keys() & self._read.keys()):
-            begin, room = start.get(place, 0), max(0, most + 1 - _sum(counts))
+            begin, room = start[place], max(0, most + 1 - _sum(counts))
             counts[place] = self._read[place].first_at(time_ms, begin, room, begin + waiting[place]) - begin
         return counts
 
@@ -127,7 +127,7 @@ class BatchEnds:
         """The partitions whose rest waits for a record that is ahead of its place."""
         looks = {}
         for place, count in waiting.items():
-            begin = start.get(place, 0)
+            begin = start[place]
             at, end = begin + taken[place], begin + count
             known_at, until_ms = self._in_order.get(place, (-1, 0))
             if at < end and place not in self._read and (known_at != at or time_ms > until_ms):

@@ -43,15 +43,17 @@ class Plans(Protocol):
     def first(self) -> Position:
         """Where the first one begins."""
 
-    def next(self, start: Position) -> Position:
-        """Where one ends that begins at a position; the same position if nothing waits."""
+    def next(self, position: Position) -> tuple[Position, Position]:
+        """Where one begins and ends that reads on at a position; the end is that position if nothing waits. The start
+        has each partition of the end: where a new one begins, only the plan knows.
+        """
 
 
 class _Reached(NamedTuple):
-    """The next batch: its number, where it begins, where it ends if it is planned, and the time of the last plan."""
+    """The next batch: its number, where it reads on, where it ends if it is planned, and the time of the last plan."""
 
     batch_id: int
-    start: Position
+    position: Position
     end: Position | None
     planned_ms: int
 
@@ -160,26 +162,26 @@ class BatchQuery:
         checkpoint = self.checkpoint
         finished, planned = checkpoint.last_committed_batch(), checkpoint.last_planned_batch()
         batch_id = 0 if finished is None else finished + 1
-        start = checkpoint.committed_position()
-        if finished is None and not start.offsets:
-            start = self.plans.first()
-            checkpoint.begin_at(start)
+        position = checkpoint.committed_position()
+        if finished is None and not position.offsets:
+            position = self.plans.first()
+            checkpoint.begin_at(position)
         end = None if planned is None or planned < batch_id else checkpoint.end_position(batch_id)
-        return _Reached(batch_id, start, end, 0 if planned is None else checkpoint.planned_at_ms(planned))
+        return _Reached(batch_id, position, end, 0 if planned is None else checkpoint.planned_at_ms(planned))
 
     def _batch(self, state: _Reached) -> _Reached:
         """Plans and runs the next batch, if there is one."""
-        phases, (batch_id, start, end, planned_ms) = dict[str, int](), state
+        phases, (batch_id, position, end, planned_ms) = dict[str, int](), state
         with _timed(phases, "triggerExecution"):
             if end is None:
                 with _timed(phases, "latestOffset"):
-                    end = self.plans.next(start)
-                self.has_data = end != start
+                    start, end = self.plans.next(position)
+                self.has_data = end != position
                 if not self.has_data:
                     return state
                 planned_ms = max(planned_ms + 1, SystemClock().now_ms())
                 with _timed(phases, "walCommit"):
-                    self.checkpoint.plan(batch_id, end, planned_ms)
+                    self.checkpoint.plan(batch_id, start, end, planned_ms)
             self.has_data = True
             if self._stopping.is_set():
                 return state

@@ -2,7 +2,7 @@
 
 metadata      {"id": "<the query's id>"}
 beginning     the start offsets of the first batch
-offsets/<n>   planned batch n: {"at_ms": <its time>, "end": <its end offsets>}
+offsets/<n>   planned batch n: {"at_ms": <its time>, "start": <its first offsets>, "end": <its end offsets>}
 commits/<n>   exists once batch n is finished
 
 Files appear whole, and are durable before the next step.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import uuid4
 
 import orjson
@@ -26,6 +27,12 @@ from storekeeper.locations import Location, entries, write_in_one_step
 
 _LOOKS_MS = 200
 _GENERATION = re.compile(r"gen-\d+")
+
+
+class _Plan(NamedTuple):
+    at_ms: int
+    start: Position
+    end: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +67,20 @@ class BatchCheckpoint:
         """The newest committed batch. None before the first."""
         return _newest(self.path / "commits")
 
+    def start_position(self, batch_id: int) -> Position:
+        """The start of a planned batch's input: the end of the one before, and where new partitions began."""
+        return self._plan(batch_id).start
+
     def end_position(self, batch_id: int) -> Position:
         """The end of a planned batch's input from Kafka, exclusive."""
-        return self._plan(batch_id)[1]
+        return self._plan(batch_id).end
 
     def planned_at_ms(self, batch_id: int) -> int:
         """The time of a planned batch: when it was planned, and later than the batch before it."""
-        return self._plan(batch_id)[0]
+        return self._plan(batch_id).at_ms
 
     def initial_position(self) -> Position:
-        """The start of batch 0's input; empty before the first start."""
+        """Where the input began at the first start; empty before that."""
         file = self.path / "beginning"
         with suppress(FileNotFoundError):
             try:
@@ -84,15 +95,19 @@ class BatchCheckpoint:
             self._write("metadata", orjson.dumps({"id": query_id or str(uuid4())}))
 
     def begin_at(self, start: Position) -> None:
-        """Writes the start of batch 0's input."""
+        """Writes where the input begins at the first start."""
         self._write("beginning", start.to_json())
 
-    def plan(self, batch_id: int, end: Position, at_ms: int | None = None) -> None:
-        """Writes the end of the next batch's input, and its time, by default now."""
+    def plan(self, batch_id: int, start: Position, end: Position, at_ms: int | None = None) -> None:
+        """Writes the start and the end of the next batch's input, and its time, by default now.
+
+        `start` has each partition of `end`: a log need not begin at 0, and where it began is not known later.
+        """
         if at_ms is None:
             before = self.planned_at_ms(batch_id - 1) if self.plans(batch_id - 1) else 0
             at_ms = max(SystemClock().now_ms(), before + 1)
-        self._write(f"offsets/{batch_id}", b'{"at_ms":%d,"end":%b}' % (at_ms, end.to_json()))
+        plan = b'{"at_ms":%d,"start":%b,"end":%b}' % (at_ms, start.to_json(), end.to_json())
+        self._write(f"offsets/{batch_id}", plan)
 
     def commit(self, batch_id: int, *, kept: int | None = None) -> None:
         """Notes that a batch is finished; `kept` is how many of those before it keep their files."""
@@ -102,25 +117,26 @@ class BatchCheckpoint:
                 (self.path / folder / str(batch_id - kept)).unlink(missing_ok=True)
 
     def committed_position(self) -> Position:
-        """The committed input position: the end of the last committed batch, or the start of the first batch."""
+        """The committed input position: the end of the last committed batch, or where the input began."""
         batch_id = self.last_committed_batch()
         return self.initial_position() if batch_id is None else self.end_position(batch_id)
 
     def source_ranges(self, batch_id: int) -> SourceRanges:
         """The input of a planned batch: per topic and partition the first offset and the end, exclusive."""
-        end = self.end_position(batch_id)
-        start = self.initial_position() if batch_id == 0 else self.end_position(batch_id - 1)
+        plan = self._plan(batch_id)
         ranges: dict[str, dict[int, tuple[int, int]]] = {}
-        for topic, partition, offset in end:
-            # A partition that the previous batch didn't have is new, and is read from its beginning.
-            ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
+        for topic, partition, offset in plan.end:
+            ranges.setdefault(topic, {})[partition] = (plan.start.offsets[topic][partition], offset)
         return ranges
 
-    def _plan(self, batch_id: int) -> tuple[int, Position]:
+    def _plan(self, batch_id: int) -> _Plan:
         file = self.path / "offsets" / str(batch_id)
         try:
             plan = orjson.loads(file.read_bytes())
-            return int(plan["at_ms"]), Position.from_json(orjson.dumps(plan["end"]))
+            start, end = (Position.from_json(orjson.dumps(plan[name])) for name in ("start", "end"))
+            if not all(start.offset(topic, partition) is not None for topic, partition, _ in end):
+                raise self._damaged(file)
+            return _Plan(int(plan["at_ms"]), start, end)
         except (OSError, ValueError, TypeError, KeyError, SerializationError) as error:
             raise self._damaged(file) from error
 

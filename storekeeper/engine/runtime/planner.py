@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from storekeeper.apps.errors import START_ANEW, LostInputError
 from storekeeper.changelog.errors import BrokerUnavailableError
-from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.batch_ends import BatchEnds, Offsets, TopicGroup
 from storekeeper.engine.runtime.topics import Topics, position_of
@@ -42,22 +41,25 @@ class Planner:
                 if not self._waits():
                     raise
 
-    def next(self, start: Position) -> Position:
-        """The end of a batch that begins at `start`; the same position if nothing waits.
+    def next(self, position: Position) -> tuple[Position, Position]:
+        """Where a batch begins and ends that reads on at `position`; twice `position` if nothing waits.
+
+        A partition that `position` lacks is new: it begins at the first offset that it has now, and there is a batch
+        even if nothing waits in it. So the plan keeps where it began.
 
         Raises:
             LostInputError: a topic ends in front of where the last batch ended.
             BrokerUnavailableError: the broker doesn't answer for long.
         """
-        begin = {(topic, partition): offset for topic, partition, offset in start}
         try:
-            end = self._ends(begin, self._end(begin))
+            start, waiting = self._bounds(_by_place(position))
+            end = self._ends(start, waiting)
         except (BrokerUnavailableError, LostInputError):  # a broker that begins anew may not know its newest records
             if not self._waits():
                 raise
-            return start
+            return position, position
         self._failing_since_s = None
-        return position_of(end)
+        return position_of(start), position_of(end)
 
     def _waits(self) -> bool:
         """Waits a moment, unless it has already waited for long."""
@@ -69,13 +71,24 @@ class Planner:
         time.sleep(_PAUSE_S)
         return True
 
-    def _end(self, begin: Offsets) -> dict[TopicAndPartition, int]:
-        end = {(topic, partition): offset for topic, partition, offset in self._broker.end(self._topics)}
-        for (topic, partition), offset in begin.items():
-            found = end.setdefault((topic, partition), offset)
+    def _bounds(self, known: Offsets) -> tuple[Offsets, Offsets]:
+        """The start of a batch, and what there is: `known`, and new partitions from their first offsets."""
+        start, end = known, _by_place(self._broker.end(self._topics))
+        grown = {topic for topic, partition in end if (topic, partition) not in known}
+        if grown:
+            # Both at once: a log may be cut behind the end that was reported before.
+            bounds = self._broker.bounds(sorted(grown))
+            start, end = {**_by_place(bounds.start), **known}, {**end, **_by_place(bounds.end)}
+        end = {place: end.get(place, offset) for place, offset in start.items()}
+        for (topic, partition), offset in start.items():
+            found = end[topic, partition]
             if found < offset:
                 raise LostInputError(
                     f"topic {topic} ends at {found} in partition {partition}, and was read to {offset}: Kafka has lost "
                     f"records. Put its newer data back, or {START_ANEW}"
                 )
-        return end
+        return start, end
+
+
+def _by_place(position: Position) -> Offsets:
+    return {(topic, partition): offset for topic, partition, offset in position}

@@ -43,7 +43,7 @@ from storekeeper.engine.topic_rules import FOREVER_MS, TopicRule
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import denial
 from storekeeper.kafka.clients import new_admin, new_topic
-from storekeeper.kafka.connection import Kafka
+from storekeeper.kafka.connection import KEPT_TIMES, TIMES, Kafka
 
 PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
@@ -172,13 +172,12 @@ class Topics:
 
     def retention_ms(self, names: Iterable[str]) -> dict[str, int | None]:
         """How long each of the existing topics keeps records; None for ever."""
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        retentions = {}
-        for resource, future in futures.items():
-            kept = int(self._asked(future.result, str(resource.name), "DescribeConfigs")["retention.ms"].value)
-            retentions[str(resource.name)] = None if kept < 0 else kept
-        return retentions
+        kept = {name: int(value) for name, value in self._in_force(names, "retention.ms").items()}
+        return {name: None if each_ms < 0 else each_ms for name, each_ms in kept.items()}
+
+    def without_times(self, names: Iterable[str]) -> list[str]:
+        """The existing topics in which brokers replace the times of records by those of their arrival."""
+        return [name for name, times in self._in_force(names, TIMES).items() if times != KEPT_TIMES]
 
     def own_config(self, name: str) -> dict[str, str]:
         """The configuration of an existing topic itself, without defaults, by Kafka's names."""
@@ -194,9 +193,7 @@ class Topics:
 
     def setting(self, name: str, key: str) -> str:
         """What is in force of an existing topic's configuration, by Kafka's name: its own, or the broker's default."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
-        return str(self._asked(future.result, name, "DescribeConfigs")[key].value)
+        return self._in_force([name], key)[name]
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> None:
         """Sets some of an existing topic's own configuration, by Kafka's names; None takes a default back."""
@@ -240,6 +237,14 @@ class Topics:
         elif len(self.partitions(name)) < partitions:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
+
+    def _in_force(self, names: Iterable[str], key: str) -> dict[str, str]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s) if resources else {}
+        return {
+            str(resource.name): str(self._asked(future.result, str(resource.name), "DescribeConfigs")[key].value)
+            for resource, future in futures.items()
+        }
 
     def _metadata(self, name: str) -> TopicMetadata:
         metadata: TopicMetadata = self._admin.list_topics(name, timeout=self._timeout_s).topics[name]

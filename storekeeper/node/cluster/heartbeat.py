@@ -12,7 +12,7 @@ from confluent_kafka import Message, Producer
 
 from storekeeper.errors import InvalidArgumentError, InvalidNameError
 from storekeeper.kafka.clients import new_producer
-from storekeeper.kafka.connection import Kafka
+from storekeeper.kafka.connection import TIMES, Kafka
 from storekeeper.names import checked_name, checked_variant, members_topic
 from storekeeper.node.cluster.compacted_topic import (
     RECONNECT,
@@ -153,7 +153,7 @@ HEARTBEAT_CONFIG = {
     "segment.ms": "60000",
     "min.cleanable.dirty.ratio": "0.1",
     # The brokers' time of a record lets a starting platform compare the clocks.
-    "message.timestamp.type": "LogAppendTime",
+    TIMES: "LogAppendTime",
 }
 """Segments close soon, so that heartbeats are compacted before they grow into gigabytes."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from storekeeper.engine.runtime.topics import TopicBounds, Topics, await_topics
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.topology import StreamsBuilder
+from tests.apps.checkpoints import write_checkpoint
 from tests.engine import topologies
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
@@ -99,7 +101,11 @@ SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"
 
 
 class CountedTopics(Topics):
-    """Topics with these numbers of partitions; none is missing. The changelog's partition 1 has `written` records."""
+    """Topics with these numbers of partitions; none is missing. The changelog's partition 1 has `written` records. In
+    those that are `stamped` records have the times of their arrival.
+    """
+
+    stamped: tuple[str, ...] = ()
 
     def __init__(self, counts: Mapping[str, int], written: int = 0) -> None:
         self._counts = counts
@@ -126,6 +132,9 @@ class CountedTopics(Topics):
 
     def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
         return {}
+
+    def without_times(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self.stamped]
 
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
@@ -226,6 +235,46 @@ def test_tasks_that_can_not_go_on_do_not_start(tmp_path: Path, first: Describe, 
     assert started(tmp_path, first) == slots
 
 
+@pytest.mark.parametrize("topic", ["counted-totals-changelog", "counted-gen-1-counted-events-markers", "counted-dlq"])
+def test_an_own_topic_that_does_not_keep_times_is_refused_by_name(tmp_path: Path, topic: str) -> None:
+    spec, settings = topology_app("counted", topologies.counted, title=""), AppSettings(run_dir=tmp_path)
+    topics = CountedTopics(dict.fromkeys([*spec.sources(settings), *own_topics(spec, settings)], 1))
+    topics.stamped = ("counted-events", "counted-out")
+    preflight(spec, settings, topics, ManualClock())
+    topics.stamped = (*topics.stamped, topic)
+    told = f"topics of counted don't keep the times of records: {topic}. Set message.timestamp.type=CreateTime on each"
+    with pytest.raises(ConfigurationError, match=told):
+        preflight(spec, settings, topics, ManualClock())
+
+
+class CutTopics(CountedTopics):
+    """Sources of one partition, each with the offsets from 50 to 90."""
+
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        first = Position({name: {0: 50} for name in names})
+        return TopicBounds(first, Position({name: {0: 90} for name in first.offsets}))
+
+    def committed_end(self, names: Iterable[str]) -> Position:
+        return Position()
+
+
+@pytest.mark.parametrize(("begins", "finished", "goes_on"), [(50, 1, True), (49, 1, False), (49, 2, True)])
+def test_where_a_planned_batch_begins_to_read_a_topic_must_still_be_there(
+    tmp_path: Path, begins: int, finished: int, *, goes_on: bool
+) -> None:
+    spec, settings = topology_app("merged", topologies.merged, title=""), AppSettings(run_dir=tmp_path)
+    ends = [{"merged-left": {"0": 60}}, {"merged-left": {"0": 70}, "merged-right": {"0": 70}}]
+    initial = {"merged-left": {"0": 0}, "merged-right": {"0": begins}}
+    topics = CutTopics(dict.fromkeys([*spec.sources(settings), *own_topics(spec, settings)], 1))
+    claim, path = preflight(spec, settings, topics, ManualClock()).claim, settings.checkpoint_dir("merged")
+    write_checkpoint(path, ends, committed=finished, initial=initial)
+    replace(claim, query_id=BatchCheckpoint(path).query_id()).write(path)
+    told = pytest.raises(UnusableCheckpointError, match=r"offset 49 of merged-right partition 0, .* offsets 50 to 90")
+    with nullcontext() if goes_on else told:
+        found = preflight(spec, settings, topics, ManualClock())
+        assert found.position.offset("merged-right", 0) == (50 if finished == 1 else 70)
+
+
 def test_a_topology_that_has_never_run_may_change(tmp_path: Path) -> None:
     app, settings = (
         (topology_app("points", describe, title="") for describe in (counted_apart, counted)),
@@ -242,7 +291,7 @@ def checkpoint_of(folder: Path, *ends: int | None) -> BatchCheckpoint:
     checkpoint = BatchCheckpoint(folder)
     for batch, end in enumerate(ends):
         if end is not None:
-            checkpoint.plan(batch, Position({"pos": {0: end}}))
+            checkpoint.plan(batch, Position({"pos": {0: 0}}), Position({"pos": {0: end}}))
     return checkpoint
 
 

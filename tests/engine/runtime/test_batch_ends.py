@@ -148,12 +148,6 @@ def test_one_time_that_too_many_records_have_is_read_in_parts_tables_first() -> 
     assert second == {("clicks", 0): 10, ("clicks", 1): 0, ("names", 0): 30}
 
 
-def test_a_new_partition_begins_at_its_first_record() -> None:
-    logs = {("clicks", 0): list(range(40)), ("clicks", 1): list(range(40))}
-    planned = ends_of([TABLE_FIRST], 20, Asked(logs))({("clicks", 0): 30}, dict.fromkeys(logs, 40))
-    assert planned[("clicks", 1)] > 0
-
-
 def test_nothing_that_was_read_is_taken_back_for_late_records_of_another_partition() -> None:
     logs = {("clicks", 0): list(range(100, 140)), ("clicks", 1): list(range(40))}
     start = {("clicks", 0): 30, ("clicks", 1): 0}

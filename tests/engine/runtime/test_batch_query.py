@@ -55,8 +55,8 @@ class Plans:
     def first(self) -> Position:
         return at(self.begin)
 
-    def next(self, start: Position) -> Position:
-        return at(min(self.records, (start.offset("in", 0) or 0) + self.at_once))
+    def next(self, position: Position) -> tuple[Position, Position]:
+        return position, at(min(self.records, (position.offset("in", 0) or 0) + self.at_once))
 
 
 Make = Callable[..., BatchQuery]
@@ -131,10 +131,10 @@ def test_a_batch_that_is_planned_while_the_query_is_stopped_does_not_begin(make:
     began, go, ran = threading.Event(), threading.Event(), list[int]()
 
     class Slow(Plans):
-        def next(self, start: Position) -> Position:
+        def next(self, position: Position) -> tuple[Position, Position]:
             began.set()
             assert go.wait(30)
-            return super().next(start)
+            return super().next(position)
 
     query = make(Slow(9), ran.append)
     assert began.wait(30)
@@ -224,6 +224,20 @@ def test_a_plan_is_durable_before_its_batch_runs(make: Make, tmp_path: Path, mon
     assert drafts[2].format(os.getpid()) in second - first
 
 
+class GrownPlans(Plans):
+    """The same, and from the second batch on a topic whose log is cut before each plan."""
+
+    cut = 5000
+
+    def next(self, position: Position) -> tuple[Position, Position]:
+        start, end = super().next(position)
+        self.cut += 10
+        if not position.offset("in", 0):
+            return start, end
+        read, is_more = position.offset("clicks", 0) or self.cut, end.offset("in", 0) != position.offset("in", 0)
+        return start.at("clicks", 0, read), end.at("clicks", 0, read + is_more)
+
+
 class Deaths:
     """Dies at a step of a query: before or behind a write to its checkpoint, or a batch."""
 
@@ -245,7 +259,7 @@ def test_wherever_the_driver_dies_each_batch_keeps_its_records(
     step, died = -1, True
     while died:
         step += 1
-        checkpoint, ran, plans = BatchCheckpoint(tmp_path / f"gen-{step}"), dict[int, list[Any]](), Plans(3)
+        checkpoint, ran, plans = BatchCheckpoint(tmp_path / f"gen-{step}"), dict[int, list[Any]](), GrownPlans(3)
         may_die = Deaths(step)
 
         def written(place: Path, data: bytes, *, durable: bool, may_die: Deaths = may_die) -> None:
@@ -260,7 +274,7 @@ def test_wherever_the_driver_dies_each_batch_keeps_its_records(
             ran: dict[int, list[Any]] = ran,
         ) -> None:
             may_die()
-            ran.setdefault(batch, []).append(checkpoint.source_ranges(batch)["in"][0])
+            ran.setdefault(batch, []).append(checkpoint.source_ranges(batch))
             may_die()
 
         monkeypatch.setattr(checkpoint_module, "write_in_one_step", written)
@@ -272,8 +286,10 @@ def test_wherever_the_driver_dies_each_batch_keeps_its_records(
         # There is more now, and a batch that is planned takes more of it.
         plans.records, plans.at_once, plans.begin = 7, 3, 1
         make(plans, process, checkpoint.path.name).settle(30)
-        spans = [ran[batch][0] for batch in sorted(ran)]
-        assert all(span == ran[batch][0] for batch in ran for span in ran[batch]), (step, ran)
-        assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]], (step, ran)
-        assert (spans[0][0] in {0, 1}, spans[-1][1]) == (True, 7)
+        assert all(ranges == ran[batch][0] for batch in ran for ranges in ran[batch]), (step, ran)
+        for topic in ("in", "clicks"):
+            spans = [ran[batch][0][topic][0] for batch in sorted(ran) if topic in ran[batch][0]]
+            assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]], (step, ran)
+            assert spans[0][0] in ({0, 1} if topic == "in" else range(5010, 6000))
+        assert ran[max(ran)][0]["in"][0][1] == 7
     assert step > 20, "there were many places to die at"

@@ -52,7 +52,15 @@ def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> N
             return None
 
     assert eventually(end, 30, "the broker leads the new partitions") == Position({"anew": dict.fromkeys(range(3), 0)})
-    assert topics.own_config("anew") == {"cleanup.policy": "compact"}
+    assert topics.own_config("anew") == {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+
+
+def test_topics_that_do_not_keep_times_are_found(broker: Broker) -> None:
+    topics, stamped = Topics(broker.kafka), {"message.timestamp.type": "LogAppendTime"}
+    topics.ensure_internal("keeps-times", 1, {})
+    broker.create_topic("stamped", 1, stamped)
+    assert topics.without_times(["keeps-times", "stamped"]) == ["stamped"]
+    assert topics.without_times([]) == []
 
 
 @pytest.mark.parametrize(

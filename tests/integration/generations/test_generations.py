@@ -108,7 +108,8 @@ def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_roll
     answer = shop.step("seed", "pos", "--migration", "rewards-tier")
     assert (answer["live"], answer["candidate"], answer["standby"]) == (1, 2, None)
     assert shop.serving_topic() == CHANGELOG
-    assert Topics(shop.broker.kafka).own_config(SECOND) == {"cleanup.policy": "compact"}
+    config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    assert Topics(shop.broker.kafka).own_config(SECOND) == config
     beside = shop.apps.start_next("pos")
     await_batches(beside, 2)
 

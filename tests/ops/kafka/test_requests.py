@@ -15,6 +15,7 @@ from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.cli import entry
+from storekeeper.kafka.connection import topic_config
 from storekeeper.names import cleanup_transaction, node_group
 from storekeeper.ops.kafka.requests import printed, resource_name
 from storekeeper.ops.settings import PlatformSettings
@@ -61,7 +62,9 @@ def test_strimzi_gets_the_same_topics_and_acls_as_comments() -> None:
         assert (one["apiVersion"], one["kind"]) == ("kafka.strimzi.io/v1", "KafkaTopic")
         assert one["metadata"]["name"] == resource_name(name)
         assert (one["spec"]["partitions"], one["spec"]["replicas"]) == (topics[name].partitions, 3)
-        assert one["spec"]["config"] == {"min.insync.replicas": "2", **topics[name].config}
+        assert one["spec"]["config"] == topic_config(SETTINGS.kafka, topics[name].config)
+        of_nodes = name == "storekeeper-members"
+        assert one["spec"]["config"]["message.timestamp.type"] == ("LogAppendTime" if of_nodes else "CreateTime")
     acls = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# kafka-acls")]
     assert list(bindings(acls)) == list(
         bindings(line for line in printed(SETTINGS, [POS], "commands") if line.startswith("kafka-acls"))
