@@ -153,21 +153,42 @@ def _row_of(record: RecordFields, sink: TableSink, settings: AppSettings) -> _Ro
 
 def _fitting(made: list[_Made], schema: pa.Schema, sink: TableSink) -> tuple[pa.RecordBatch | None, list[_Row]]:
     """The rows that fit their columns, None if there are none, and the dead letters of the others' records."""
-    unfit: list[_Row] = []
+    if not made:
+        return None, []
+    rows, unfit = [row for _, row in made], list[_Row]()
     try:
-        return (_batch([row for _, row in made], schema, first_column=0) if made else None), unfit
+        return _batch(rows, schema, first_column=0), unfit
     except Exception as error:
         if not is_of_record(error):
             raise
-    # One row has failed them all. Which one is only asked then: all at once are much faster.
-    fitting: list[_Row] = []
-    for record, row in made:
+    rows = _sifted(made, schema, sink, unfit)
+    return (_batch(rows, schema, first_column=0) if rows else None), unfit
+
+
+def _sifted(made: list[_Made], schema: pa.Schema, sink: TableSink, unfit: list[_Row]) -> list[_Row]:
+    """The rows that fit, of records of which one has a row that doesn't; the dead letters of such go to `unfit`.
+
+    It halves them, as rows that are converted together take much less time.
+    """
+    if len(made) == 1:
+        ((record, row),) = made
         try:
             _check_fits(row, schema, sink)
-            fitting.append(row)
         except Exception as error:
             unfit.append(_letter(record, error))
-    return (_batch(fitting, schema, first_column=0) if fitting else None), unfit
+            return []
+        return [row]
+    fitting: list[_Row] = []
+    for part in (made[: len(made) // 2], made[len(made) // 2 :]):
+        rows = [row for _, row in part]
+        try:
+            _batch(rows, schema, first_column=0)
+            fitting += rows
+        except Exception as error:
+            if not is_of_record(error):
+                raise
+            fitting += _sifted(part, schema, sink, unfit)
+    return fitting
 
 
 def _check_fits(row: _Row, schema: pa.Schema, sink: TableSink) -> None:

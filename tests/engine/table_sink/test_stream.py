@@ -98,6 +98,16 @@ def test_all_bad_records_of_a_batch_are_dead_letters_in_their_order() -> None:
     ]
 
 
+def test_bad_rows_are_found_wherever_they_are() -> None:
+    bad = b'{"name": 7, "pieces": 1, "price": "1"}'
+    for count in range(1, 7):
+        for pattern in range(2**count):
+            is_bad = [bool(pattern >> number & 1) for number in range(count)]
+            rows, letters = parsed(bill, *(bad if each else GOOD for each in is_bad))
+            assert rows == [row_at(number) for number in range(count) if not is_bad[number]]
+            assert [offset for _, offset, *_ in letters] == [number for number in range(count) if is_bad[number]]
+
+
 def failing(error: Exception) -> Callable[..., tuple[object, ...]]:
     def row(key: bytes | None, value: bytes | None, settings: AppSettings) -> tuple[object, ...]:
         if value != GOOD:
