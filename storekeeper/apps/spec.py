@@ -20,8 +20,9 @@ PLACE = {"_partition": "int", "_offset": "bigint"}
 TableRow = Callable[[bytes | None, bytes | None, AppSettings], Sequence[object]]
 """The row of a record with this key and value: the values of the table's columns but `PLACE`, in their order.
 
-It raises a `SerializationError`, such as `PoisonRecordError`, for a record that becomes a dead letter. A function of a
-module, so that workers find it by its name.
+It raises a `SerializationError`, such as `PoisonRecordError`, for a record that becomes a dead letter. So does a record
+that it fails on otherwise, and one whose row doesn't fit the columns. A function of a module, so that workers find it
+by its name.
 """
 
 

@@ -7,7 +7,7 @@
 | `position=`         | include everything up to the token's position: see `position_token`                      |
 | `stale=ok`          | may come from a replica that is still restoring                                          |
 | `stale=no`          | come from the active replica that has caught up, not from a standby                      |
-| `partial=ok`        | may lack partitions, if it covers many                                                   |
+| `partial=ok`        | may lack rows of partitions that can't answer, or whose changelog is lost                |
 | `wait_ms=`          | wait that long for a replica that doesn't meet the requirement yet, within the deadline  |
 | `deadline_ms=`      | come within that time, or not at all                                                     |
 

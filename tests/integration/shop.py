@@ -109,14 +109,19 @@ class Shop:
         """The status of the answer of the first node to a read."""
         return httpx2.get(f"{self.nodes[0]}/state/keyvalue/{store}/{key}", trust_env=False, timeout=10).status_code
 
-    def differences(self, orders: Records, *stores: str) -> list[str]:
-        """The rows that aren't as the oracle has them, `store/key`, of some stores or of all."""
+    def differences(self, orders: Records, *stores: str, partial: bool = False) -> list[str]:
+        """The rows that aren't as the oracle has them, `store/key`, of some stores or of all.
+
+        With `partial` also of a store whose changelog is lost.
+        """
         found = []
         with self.client() as client:
             wanted_rows = oracle(BOUGHT_BY, orders)
             for store in stores or self.stores:
                 wanted = wanted_rows[store]
-                rows = {_text(row.key): row.value for row in client.key_value(store).all(page_rows=1000)}
+                rows = {
+                    _text(row.key): row.value for row in client.key_value(store).all(page_rows=1000, partial=partial)
+                }
                 found += [f"{store}/{key}" for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
         return found
 

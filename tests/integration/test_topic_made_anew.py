@@ -190,6 +190,10 @@ def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
             assert {answer.headers.get("storekeeper-offset-lag") for answer in answers} == {None}
             assert {node.status(f"/state/keyvalue/{store}/{key}{FRESH}") for key in keys} == {503}
             assert node.status(f"/state/keyvalue/{store}/never") == 503, "nobody knows that there is no such key"
+            every = f"/state/keyvalues/{store}/all"
+            assert node.status(every) == 503, "nobody knows that these are all rows"
+            left = node.get(f"{every}?partial=ok")
+            assert (len(left.json()), left.headers["storekeeper-complete"]) == (20, "false")
         for disk_is_new in (False, True):
             nodes[0].stop()
             if disk_is_new:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from storekeeper.apps.records import PoisonRecordError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import PLACE, TableSink
 from storekeeper.delta_files import is_table
@@ -22,9 +24,10 @@ from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
 from storekeeper.engine.table_sink.staged import StagedTable
-from storekeeper.errors import ConfigurationError, SerializationError
+from storekeeper.errors import ConfigurationError
 from storekeeper.locations import Location
 from storekeeper.schemas.arrow_types import arrow_type
+from storekeeper.topology.failures import is_of_record, reason_of
 from storekeeper.topology.records import RecordFields
 
 TRIGGER_INTERVAL_MS = 5000
@@ -36,6 +39,9 @@ _POISON = {
     "_error_class": "string",
     "_error": "string",
 }
+_Row = tuple[object, ...]
+_Made = tuple[RecordFields, _Row]
+"""A record, and the row that was made of it."""
 
 
 def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
@@ -109,22 +115,101 @@ class TableWriter:
 
 
 def parsed_rows(records: Iterable[RecordFields], *, sink: TableSink, settings: AppSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of records, then their dead letters."""
+    """The rows of records, then their dead letters: of those without a row, and of those whose row has no place.
+
+    Args:
+        records: the records.
+        sink: what makes rows of them.
+        settings: for the sink's `row`.
+
+    Raises:
+        Exception: a record is not to blame for it, as `is_of_record` has it.
+    """
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in _types(sink).items()])
     place = len(sink.table.columns) - len(PLACE)
-    rows: list[tuple[object, ...]] = []
-    poison: list[tuple[object, ...]] = []
-    for _, partition, offset, time_ms, key, value, _ in records:
+    made: list[_Made] = []
+    letters: list[_Row] = []
+    for record in records:
         try:
-            row = sink.row(key, value, settings)
-        except SerializationError as error:
-            poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
-        else:
-            rows.append((*row, partition, offset))
-    if rows:
-        yield _batch(rows, schema, first_column=0)
-    if poison:
-        yield _batch(poison, schema, first_column=place)
+            made.append((record, _row_of(record, sink, settings)))
+        except Exception as error:
+            letters.append(_letter(record, error))
+    rows, unfit = _fitting(made, schema, sink)
+    if rows is not None:
+        yield rows
+    if letters := sorted(letters + unfit, key=itemgetter(slice(len(PLACE)))):
+        yield _batch(letters, schema, first_column=place)
+
+
+def _row_of(record: RecordFields, sink: TableSink, settings: AppSettings) -> _Row:
+    """The values of the table's columns."""
+    _, partition, offset, _, key, value, _ = record
+    row = (*sink.row(key, value, settings), partition, offset)
+    if len(row) != len(sink.table.columns):
+        given, wanted = (size - len(PLACE) for size in (len(row), len(sink.table.columns)))
+        raise PoisonRecordError(f"the row has {given} values, and the table {wanted} columns for them")
+    return row
+
+
+def _fitting(made: list[_Made], schema: pa.Schema, sink: TableSink) -> tuple[pa.RecordBatch | None, list[_Row]]:
+    """The rows that fit their columns, None if there are none, and the dead letters of the others' records."""
+    if not made:
+        return None, []
+    rows, unfit = [row for _, row in made], list[_Row]()
+    try:
+        return _batch(rows, schema, first_column=0), unfit
+    except Exception as error:
+        if not is_of_record(error):
+            raise
+    rows = _sifted(made, schema, sink, unfit)
+    return (_batch(rows, schema, first_column=0) if rows else None), unfit
+
+
+def _sifted(made: list[_Made], schema: pa.Schema, sink: TableSink, unfit: list[_Row]) -> list[_Row]:
+    """The rows that fit, of records of which one has a row that doesn't; the dead letters of such go to `unfit`.
+
+    It halves them, as rows that are converted together take much less time.
+    """
+    if len(made) == 1:
+        ((record, row),) = made
+        try:
+            _check_fits(row, schema, sink)
+        except Exception as error:
+            unfit.append(_letter(record, error))
+            return []
+        return [row]
+    fitting: list[_Row] = []
+    for part in (made[: len(made) // 2], made[len(made) // 2 :]):
+        rows = [row for _, row in part]
+        try:
+            _batch(rows, schema, first_column=0)
+            fitting += rows
+        except Exception as error:
+            if not is_of_record(error):
+                raise
+            fitting += _sifted(part, schema, sink, unfit)
+    return fitting
+
+
+def _check_fits(row: _Row, schema: pa.Schema, sink: TableSink) -> None:
+    for column, field, value in zip(sink.table.columns, schema, row, strict=False):
+        try:
+            pa.array([value], field.type)
+        except Exception as error:
+            if not is_of_record(error):
+                raise
+            # The text of Arrow's error may quote the value.
+            why = f"a value of type {type(value).__name__} that is none ({type(error).__name__})"
+            raise PoisonRecordError(f"column {column.name} is {column.sql_type}, and the row has {why}") from None
+
+
+def _letter(record: RecordFields, error: Exception) -> _Row:
+    """The dead letter of a record. Raises the error if the record is not to blame for it."""
+    if not is_of_record(error):
+        raise error
+    _, partition, offset, time_ms, key, value, _ = record
+    reason = reason_of(error).encode(errors="backslashreplace").decode()
+    return partition, offset, time_ms, key, value, type(error).__name__, reason
 
 
 def _types(sink: TableSink) -> dict[str, str]:
@@ -132,7 +217,7 @@ def _types(sink: TableSink) -> dict[str, str]:
     return {column.name: column.sql_type for column in sink.table.columns} | _POISON
 
 
-def _batch(rows: list[tuple[object, ...]], schema: pa.Schema, *, first_column: int) -> pa.RecordBatch:
+def _batch(rows: list[_Row], schema: pa.Schema, *, first_column: int) -> pa.RecordBatch:
     """Rows of some neighbouring columns; the others are null."""
     filled = dict(enumerate(zip(*rows, strict=True), start=first_column))
     arrays = [

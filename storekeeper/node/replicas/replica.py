@@ -61,9 +61,6 @@ class Replica(ReplicaRows):
         tracker = FreshnessTracker()
         super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
-        self._topic_lost: str | None = None
-        self._records_lost: str | None = None
-        self._records_missing: str | None = None
         self._lost_rows_to = 0
         self.restores = restores or LatencyRecorder()
         self._storage = storage
@@ -97,14 +94,6 @@ class Replica(ReplicaRows):
             trouble=None if self.index is None else self.index.trouble,
             error=self.lost or self._error,
         )
-
-    @property
-    def lost(self) -> str | None:
-        """Why the rows may be the last copy: the broker doesn't have their topic, or all its records, any more.
-
-        None if it has.
-        """
-        return self._topic_lost or self._records_lost or self._records_missing
 
     @property
     def rows_to(self) -> int | None:

@@ -129,6 +129,17 @@ class ReplicaRows:
         self._checkpoint: Checkpoint | None = None
         self._end_offset: int | None = None
         self.shown_offset = 0
+        self._topic_lost: str | None = None
+        self._records_lost: str | None = None
+        self._records_missing: str | None = None
+
+    @property
+    def lost(self) -> str | None:
+        """Why the rows may be the last copy: the broker doesn't have their topic, or all its records, any more.
+
+        None if it has. While there is a reason, rows may be missing here, and nobody knows which.
+        """
+        return self._topic_lost or self._records_lost or self._records_missing
 
     @property
     def is_open(self) -> bool:
@@ -169,7 +180,7 @@ class ReplicaRows:
 
         Raises:
             StoreRestoringError: not caught up yet.
-            StoreUnavailableError: it can't answer now.
+            StoreUnavailableError: it can't answer now, or see `check_absence`.
             StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
         """
         store = self._store
@@ -177,32 +188,54 @@ class ReplicaRows:
             self._refuse()
         try:
             row = store.get(key)
-            return None if row is None else self.read_row(row)
+            if row is not None:
+                return self.read_row(row)
         except StoreCorruptedError:
             self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
+        self.check_absence()
+        return None
 
-    def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
-        """The rows at `keys`, in their order. Raises as `get` does."""
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, ReplicaRow | None]:
+        """The rows at `keys`, None for a key that has none. A key of which nobody knows that is left out: see `lost`.
+
+        Raises StoreRestoringError, StoreUnavailableError and StoreCorruptedError as `get` does.
+        """
         store = self._store
         if store is None or not self.serving:
             self._refuse()
         try:
             read_row = self.read_row
-            return [None if row is None else read_row(row) for row in store.get_many(keys)]
+            rows = {
+                key: None if row is None else read_row(row) for key, row in zip(keys, store.get_many(keys), strict=True)
+            }
         except StoreCorruptedError:
             self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
+        return rows if self.lost is None else {key: row for key, row in rows.items() if row is not None}
+
+    def check_absence(self) -> None:
+        """Checks that a key without a row here has none.
+
+        Raises:
+            StoreUnavailableError: the log is lost, so nobody knows that.
+        """
+        if self.lost is not None:
+            msg = f"the key is not among the rows that {self.replica_id} still has: {self.lost}"
+            raise StoreUnavailableError(msg)
 
     @contextmanager
     def scan(
         self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
     ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
-        """The current rows with `start <= key < stop`, in key order or backwards. Raises as `get` does."""
+        """The current rows with `start <= key < stop`, in key order or backwards. Rows may be missing: see `lost`.
+
+        Raises StoreRestoringError, StoreUnavailableError and StoreCorruptedError as `get` does.
+        """
         with self._scan(start, stop, self.read_row, reverse=reverse) as rows:
             yield rows
 

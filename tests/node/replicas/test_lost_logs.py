@@ -9,6 +9,7 @@ import pytest
 from harness.waiting import eventually
 from storekeeper.changelog.log_ends import LogEnd
 from storekeeper.clock import ManualClock
+from storekeeper.errors import StoreUnavailableError
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaState
 from tests.changelog.messages import Record
@@ -72,10 +73,14 @@ def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_and_served(storag
         assert replica.lost == replica.status().error
         assert "ends at offset 1, and the rows of this node at 3" in (replica.lost or "")
         assert rows(replica) == {b"a": b"1", b"b": b"1", b"c": b"1"}
+        assert list(replica.get_many([b"x", b"a"])) == [b"a"], "nobody knows that there is no row of x"
+        with pytest.raises(StoreUnavailableError, match="Kafka has lost records"):
+            replica.get(b"x")
         replica.goes_by(log.topic_id, None)
         assert replica.lost is not None, "the topic is there, its records aren't"
         log.records[0] = [*whole, Record(3, b"d", b"1")]
         eventually(lambda: replica.lost is None and b"d" in rows(replica), 30, "it goes on once they are back")
+        assert replica.get(b"x") is replica.get_many([b"x"])[b"x"] is None
 
 
 def test_a_new_disk_answers_nothing_while_another_node_has_rows_that_the_log_has_lost(storage: RocksDBStorage) -> None:

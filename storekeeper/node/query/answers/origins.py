@@ -45,6 +45,7 @@ class Origin:
         shown: the rows contain no changelog record at this offset or later.
         offset_lag: how many records are missing at most, None if unknown.
         staleness_ms: all that was in the log this long before the request is in the rows, None if unknown.
+        lost: why rows may be missing, as `Replica.lost` has it; None if none are.
     """
 
     node: str
@@ -54,6 +55,7 @@ class Origin:
     shown: int
     offset_lag: int | None
     staleness_ms: int | None
+    lost: str | None = None
 
     @classmethod
     def of(cls, node: str, replica: Replica, freshness: ReplicaFreshness) -> Self:
@@ -66,6 +68,7 @@ class Origin:
             replica.shown_offset,
             freshness.offset_lag,
             freshness.staleness_ms,
+            replica.lost,
         )
 
 

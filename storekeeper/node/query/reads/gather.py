@@ -85,12 +85,19 @@ class Gathered(Generic[_T]):
         missing: partitions that no node answered for.
         reasons: why not, as far as it is known.
         freshest: the freshest of the replicas that were not fresh enough; None if none is known.
+        lost: partitions whose answer may lack rows, as their log is lost.
     """
 
     answers: tuple[NodeAnswer[_T], ...]
     missing: tuple[int, ...]
     reasons: tuple[str, ...]
     freshest: Freshest | None = None
+    lost: tuple[int, ...] = ()
+
+    @property
+    def lacking(self) -> tuple[int, ...]:
+        """Partitions of which rows may be missing."""
+        return tuple(sorted({*self.missing, *self.lost}))
 
     @property
     def origins(self) -> list[Origin]:
@@ -164,20 +171,21 @@ class Gatherer:
             answers += await self._here(query, left_over, asked)
         missing = _missing(left, answers)
         reasons = tuple(reason for round_ in rounds for reason in round_.reasons)
-        if not missing or not asked.requirement.asks_freshness:
-            return Gathered(tuple(answers), tuple(missing), reasons)
-        known = freshest([self._freshest(query.store, missing, asked), *(round_.freshest for round_ in rounds)])
-        return Gathered(tuple(answers), tuple(missing), reasons, known)
+        known = None
+        if missing and asked.requirement.asks_freshness:
+            known = freshest([self._freshest(query.store, missing, asked), *(round_.freshest for round_ in rounds)])
+        lost = tuple(origin.partition for answer in answers for origin in answer.origins if origin.lost is not None)
+        return Gathered(tuple(answers), tuple(missing), reasons, known, lost)
 
     async def complete(
         self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int] | None = None
     ) -> Gathered[_T]:
-        """The same, with all partitions unless the request says `partial=ok`. Raises as `gather` and `complete`."""
+        """The same, with all rows unless the request says `partial=ok`. Raises as `gather` and `complete`."""
         return complete(query.store, await self.gather(query, asked, partitions), asked)
 
     def headers(self, gathered: Gathered[Any]) -> dict[str, str]:
         """The headers that say where an answer comes from."""
-        return origin_headers(self._catalog.node, gathered.origins, gathered.missing)
+        return origin_headers(self._catalog.node, gathered.origins, gathered.lacking)
 
     async def local(self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
         """The answer from this node's replicas alone, for another node that asks.
@@ -287,15 +295,17 @@ class Gatherer:
 
 
 def complete(store: str, gathered: Gathered[_T], asked: Asked) -> Gathered[_T]:
-    """Returns the answer if no partition is missing, or with `partial=ok`.
+    """Returns the answer if it lacks no rows, or with `partial=ok`.
 
     Raises:
         TooStaleError: if partitions are missing because no replica is as fresh as required.
         TooManyScansError: if partitions are missing because their nodes are too busy.
-        StoreUnavailableError: if partitions are missing for another reason.
+        StoreUnavailableError: if partitions are missing for another reason, or the log of one is lost.
     """
-    if not gathered.missing or asked.requirement.partial_ok:
+    if not gathered.lacking or asked.requirement.partial_ok:
         return gathered
+    if not gathered.missing:
+        raise _lost(store, gathered)
     missing = ", ".join(map(str, gathered.missing))
     why = f" ({'; '.join(gathered.reasons)[:400]})" if gathered.reasons else ""
     what = "as fresh as was required " if gathered.freshest is not None else ""
@@ -305,6 +315,13 @@ def complete(store: str, gathered: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if gathered.reasons and all(AT_CAPACITY in reason for reason in gathered.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
+
+
+def _lost(store: str, gathered: Gathered[Any]) -> StoreUnavailableError:
+    numbers = ", ".join(map(str, gathered.lost))
+    why = next((f" ({origin.lost})" for origin in gathered.origins if origin.lost is not None), "")
+    msg = f"rows of partition {numbers} of {store} may be missing: ask with partial=ok for those that are left{why}"
+    return StoreUnavailableError(msg)
 
 
 def packed(content: object, origins: Sequence[Origin]) -> bytes:

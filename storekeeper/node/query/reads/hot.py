@@ -17,7 +17,7 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from storekeeper.clock import Clock
-from storekeeper.errors import InvalidArgumentError, StateError, StoreUnavailableError
+from storekeeper.errors import InvalidArgumentError, StateError
 from storekeeper.metrics.latency import LatencyRecorder
 from storekeeper.names import store_of
 from storekeeper.node.cluster.catalog import Catalog
@@ -155,8 +155,6 @@ class HotReads:
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
             self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
-            if row is None and replica.lost is not None:
-                raise StoreUnavailableError(replica.lost)  # nobody knows that there is no such key
         except StateError:
             return None
         _count_misses(replica, 1)
@@ -265,7 +263,7 @@ class HotReads:
             for replica, absent in by_replica.items():
                 writes = replica.writes
                 _count_misses(replica, len(absent))
-                for key, row in zip(absent, replica.get_many(absent), strict=True):
+                for key, row in replica.get_many(absent).items():
                     self._keep(replica, store, key, None if row is None else row.value, writes)
         except StateError:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import msgspec
@@ -16,7 +16,7 @@ from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.cooperative_scheduler import Steps, finished
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.gather import Gathered, Gatherer, unpacked
+from storekeeper.node.query.reads.gather import Gathered, Gatherer, complete, unpacked
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.keys import decode_base64url
 
@@ -61,7 +61,7 @@ class KeysQuery:
                 if len(rows) >= READ_AT_ONCE:
                     yield
                 keys = wanted[at : at + READ_AT_ONCE]
-                for key, row in zip(keys, replica.get_many(keys), strict=True):
+                for key, row in replica.get_many(keys).items():
                     rows[key] = None if row is None else row_json(key, row.value)
         return rows
 
@@ -75,13 +75,17 @@ async def rows_of_keys(
 ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
     """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
-    With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false. Raises as
-    `Gatherer.complete` does.
+    With `partial=ok`, keys of which no node can say now whether they have a row are left out, and `complete` is false.
+    Raises as `Gatherer.complete` does.
     """
-    gathered = await gatherer.complete(query, asked, query.keys)
+    gathered = await gatherer.gather(query, asked, query.keys)
     rows = {key: row for rows in gathered.contents for key, row in rows.items()}
+    # The keys are named, so an answer from a lost log is complete if none of them was left out.
+    answered = query.keys.keys() - set(gathered.missing)
+    lost = tuple(sorted(number for number in answered if not rows.keys() >= set(query.keys[number])))
+    gathered = complete(query.store, replace(gathered, lost=lost), asked)
     written = [rows[key] or no_row_json(key) for key in keys if key in rows]
-    flag = b"false" if gathered.missing else b"true"
+    flag = b"false" if gathered.lacking else b"true"
     return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), gathered
 
 

@@ -260,9 +260,6 @@ class PointQueries:
         headers = self._origin.headers(replica, observed)
         if row is not None:
             return Answer(200, [JSON, *headers], row)
-        if replica.lost is not None:
-            msg = f"the key is not among the rows that {replica.replica_id} still has: {replica.lost}"
-            raise StoreUnavailableError(msg)
         if not replica.serving:
             msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
             raise StoreRestoringError(msg)

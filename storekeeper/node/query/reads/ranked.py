@@ -173,13 +173,13 @@ async def rank_of(
 
     Raises:
         UnknownKeyError: if the store has no such key, or none with a numeric score.
-        StoreUnavailableError: if a partition is missing, as the place would be wrong.
+        StoreUnavailableError: if a partition is missing, or the log of one is lost: the place would be wrong.
     """
     own = await gatherer.complete(StandingQuery(store, key), asked, [partition])
     standing = own.contents[0] if own.answers else None
     if standing is None or standing.score is None:
-        if own.missing:
-            msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
+        if own.lacking:
+            msg = f"rows of partition {partition} of {store} may be missing: ask for the rank again"
             raise StoreUnavailableError(msg)
         raise unranked_key(store, key)
     rest = [number for number in gatherer.partitions(store) if number != partition]
@@ -189,7 +189,7 @@ async def rank_of(
         standing.score,
         standing.rows + sum(part.rows for part in others.contents),
     )
-    return rank, Gathered((*own.answers, *others.answers), others.missing, ())
+    return rank, Gathered((*own.answers, *others.answers), others.missing, (), lost=(*own.lost, *others.lost))
 
 
 def unranked_key(store: str, key: bytes) -> UnknownKeyError:

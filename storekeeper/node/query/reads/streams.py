@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -126,7 +126,7 @@ class ScanStream:
 
     Attributes:
         origins: where the first rows come from.
-        missing: partitions that could not be read to their end, if the caller allows that.
+        missing: partitions of which rows may be missing, if the caller allows that.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class ScanStream:
         query = PageQuery(scan, self._limits)
         asked = self._gatherer.asked(self._asked.requirement)
         gathered = await self._gatherer.gather(query, asked, partitions)
-        answers = list(gathered.answers)
+        answers, lost = list(gathered.answers), set(gathered.lost)
         for pause_s in pauses_s:
             if not gathered.missing:
                 break
@@ -198,11 +198,13 @@ class ScanStream:
                 query, self._gatherer.asked(self._asked.requirement), gathered.missing
             )
             answers += gathered.answers
+            lost |= set(gathered.lost)
+        gathered = replace(gathered, answers=tuple(answers), lost=tuple(sorted(lost)))
         complete(scan.store, gathered, self._asked)
-        self.missing.update(gathered.missing)
+        self.missing.update(gathered.lacking)
         return [
             _Part(answer.partitions, list(answer.content.rows), answer.content.reached, answer.origins)
-            for answer in answers
+            for answer in gathered.answers
         ]
 
 

@@ -44,15 +44,18 @@ class Version:
 
 
 def version_at(replica: ReplicaRows, key: bytes, as_of_ms: int) -> Version | None:
-    """The version of a key that was valid at a time. Raises as `ReplicaRows.get` does."""
+    """The version of a key that was valid at a time; None if none was. Raises as `ReplicaRows.get` does."""
     with closing(versions(replica, key, as_of_ms, as_of_ms)) as newest:
-        return next(newest, None)
+        version = next(newest, None)
+    if version is None:
+        replica.check_absence()
+    return version
 
 
 def versions(replica: ReplicaRows, key: bytes, from_ms: int, to_ms: int) -> Generator[Version]:
     """The versions of a key that were valid at some time from `from_ms` to `to_ms`, the newest first.
 
-    Raises as `ReplicaRows.get` does.
+    Raises as `ReplicaRows.scan` does.
     """
     if from_ms > to_ms:
         return

@@ -55,7 +55,7 @@ _READ_HEADERS = {
     OFFSET_LAG: "The most records that are missing.",
     STALENESS: "The age of the answer in milliseconds; absent if it is not known.",
     POSITION: "A token for `position=` of a later read.",
-    COMPLETE: "With `partial=ok`: whether all partitions took part.",
+    COMPLETE: "With `partial=ok`: whether all partitions answered, with all their rows.",
     NEXT_CURSOR: "For `cursor=` of the next page; absent on the last one.",
 }
 

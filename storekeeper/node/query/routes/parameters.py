@@ -64,7 +64,7 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
 
 _REQUIREMENTS: list[dict[str, Any]] = [
     _parameter(
-        "partial", "`ok`: leave out partitions that can't answer now.", {"type": "string", "pattern": "^(ok)?$"}
+        "partial", "`ok`: lack rows of partitions that can't answer now.", {"type": "string", "pattern": "^(ok)?$"}
     ),
     _parameter("max_staleness_ms", "Include every record that was written at least this long ago.", _DURATION),
     _parameter("max_lag", "How many records may be missing at most.", _DURATION),

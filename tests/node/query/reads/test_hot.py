@@ -126,6 +126,20 @@ def test_that_there_is_no_row_is_kept_until_there_is_one(node: OneNode) -> None:
     assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":2}'
 
 
+def test_with_a_lost_log_no_key_is_said_to_have_no_row(node: OneNode) -> None:
+    node.write((b"k", b"1"))
+    assert node.hot.now(MANY)
+    parsed(node.hot.now(b"/state/keyvalue/rewards/k2"), "404 Not Found")
+    node.replica.goes_by("id", "the topic is gone")
+    for _ in range(2):
+        assert node.hot.now(MANY) is None
+        assert node.hot.now(b"/state/keyvalue/rewards/k2") is None
+        assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":1}'
+    there = b"/state/keyvalues/rewards?key=k&key=k"
+    row = b'{"key":"k","value":1}'
+    assert parsed(node.hot.now(there))[1] == b'{"rows":[%b,%b],"complete":true}' % (row, row)
+
+
 def test_keys_may_be_posted(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"2"))
     target, rows = b"/state/keyvalues/rewards", b'{"key":"k2","value":2},{"key":"k","value":1}'
