@@ -71,7 +71,7 @@ class Timers:
         return timer
 
     def advance(self, kind: TimeKind, now_ms: int) -> None:
-        """Fires what is due, once each: intervals that were missed are skipped."""
+        """Fires what is due, once each: intervals that were missed are skipped. Nothing is due later than after one."""
         for timer in self._timers:
             if timer.kind is not kind or timer.cancelled:
                 continue
@@ -80,6 +80,8 @@ class Timers:
             if timer.due_ms <= now_ms:
                 timer.due_ms += ((now_ms - timer.due_ms) // timer.every_ms + 1) * timer.every_ms
                 timer.callback(now_ms)
+            elif timer.due_ms > now_ms + timer.every_ms:  # noted while the clock was ahead, or by a longer interval
+                timer.due_ms = now_ms + timer.every_ms
 
     @property
     def dues(self) -> list[int | None]:
