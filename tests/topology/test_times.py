@@ -43,3 +43,14 @@ def test_a_shorter_interval_counts_from_the_next_look(kind: TimeKind) -> None:
 def test_a_longer_interval_begins_at_the_time_that_was_due() -> None:
     fires, due = fired({"tick": NOW_MS + 1000}, TimeKind.WALL_CLOCK, NOW_MS + 1000, every_ms=5000)
     assert (fires, due) == (True, {"tick": NOW_MS + 6000})
+
+
+def test_the_time_until_a_timer_is_due_counts_those_by_the_wall_clock_alone() -> None:
+    timers = Timers({"stream": NOW_MS - 1, "gone": NOW_MS + 1})
+    timers.add("stream", 1000, TimeKind.STREAM_TIME, lambda _: None)
+    timers.add("gone", 1000, TimeKind.WALL_CLOCK, lambda _: None).cancel()
+    assert timers.due_in_ms(NOW_MS) is None
+    for every_ms in (3000, 2000):
+        timers.add(f"wall-{every_ms}", every_ms, TimeKind.WALL_CLOCK, lambda _: None)
+    timers.advance(TimeKind.WALL_CLOCK, NOW_MS)
+    assert [timers.due_in_ms(NOW_MS + after_ms) for after_ms in (0, 500, 2500)] == [2000, 1500, 0]

@@ -95,7 +95,7 @@ def test_a_broker_that_is_away_or_behind_for_a_moment_has_no_news(
     made, start = planner(), Position({"in": {1: read}})
     clock[0] += 100  # a batch has run for long
     topics.is_away = is_away
-    assert made.next(start) == start
+    assert (made.next(start), made.has_news) == (start, False)
     clock[0] += 31
     with told:
         made.next(start)
