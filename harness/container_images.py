@@ -81,6 +81,7 @@ def _bootstrap(engine: Engine) -> None:
         subprocess.run(
             ["debootstrap", "--variant=minbase", packages, "bookworm", root], check=True, capture_output=True
         )
+        Path(root).chmod(0o755)  # it becomes the root of the image, which other users enter
         with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as packing:
             subprocess.run(
                 ["docker", "import", "-", _BOOTSTRAP],

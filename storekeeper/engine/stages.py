@@ -55,7 +55,7 @@ def run_gathered(parcels: Iterable[bytes], *, work: BatchWork, stage: int) -> It
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = _app(work.app).layout.tasks(stage)[context.partitionId()]
-    if records or work.ranges(sub, partition):
+    if records or work.takes_part(sub, partition):
         yield from _run(work, sub, partition, records, origins)
 
 

@@ -23,6 +23,7 @@ from storekeeper.engine.runtime.planner import Planner
 from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
+from storekeeper.engine.runtime.wall_timers import WallTimers
 from storekeeper.engine.shuffle import shuffle_files_deleted, shuffled
 from storekeeper.engine.stages import run_gathered, run_sources
 from storekeeper.engine.topic_groups import topic_groups
@@ -67,7 +68,9 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     # drop them.
     most = settings.max_offsets_per_trigger
     planner = Planner(topics, topic_groups(layout), most=most, unlimited=sorted(between))
-    return Stream(planner, Batches(context, describe, layout))
+    batches = Batches(context, describe, layout)
+    # Timers wait for a broker that is away for a moment, as records do.
+    return Stream(planner, batches, due=lambda: planner.has_news and batches.timers.due())
 
 
 def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:
@@ -87,12 +90,17 @@ def planned(topology: Topology, topics: Topics, repartitioned: int | None = None
 
 
 class Batches:
-    """Runs the batches of one app. Called by one thread."""
+    """Runs the batches of one app. Called by one thread.
+
+    Attributes:
+        timers: when the timers of its tasks are due.
+    """
 
     def __init__(self, context: StreamContext, describe: Describe, layout: Layout) -> None:
         self._context = context
         self._describe = describe
         self._layout = layout
+        self.timers = WallTimers(layout.with_processors)
         self._work: AppWork | None = None
         self._topics = Topics(context.settings.kafka)
         self._purged_s = time.monotonic()
@@ -105,10 +113,12 @@ class Batches:
             MorePartitionsError: an input has more partitions than when the app started. No task has run.
             OpenTransactionError: what was written to a repartition topic stays hidden.
         """
+        began_s = time.monotonic()
         tasks = self.tasks(batch_id, self._layout.last_stage)
         with shuffle_files_deleted(tasks), errors_of_tasks():
-            outcomes = tasks.collect()
-        written = sum((decode_outcome(outcome_in(parcel)) for parcel in outcomes), Written())
+            outcomes = [decode_outcome(outcome_in(parcel)) for parcel in tasks.collect()]
+        self.timers.learn(outcomes, began_s)
+        written = sum(outcomes, Written())
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
         self._context.wrote(batch_id, written)
@@ -130,6 +140,7 @@ class Batches:
             source=context.checkpoint.source_ranges(batch_id),
             batch_ms=context.checkpoint.planned_at_ms(batch_id),
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
+            timed=self.timers.subs,
         )
         numbers = range(len(work.first_tasks(self._layout)))
         spread = context.spark.parallelize(numbers, max(1, len(numbers)))

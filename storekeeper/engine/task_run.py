@@ -142,10 +142,12 @@ class TaskRun:
             batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters), stores.ends(changes)
         )
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
+        due_in_ms = task.due_in_ms(self.clock.now_ms())
         written = Written(
             letters=by_kind(chain(kinds_of(letters), transaction.refused)),
             dropped=task.dropped.total,
             stream_time_ms=task.stream_time.now_ms,
+            timer=None if due_in_ms is None else (self.sub.number, due_in_ms),
         )
         return written, forwarded
 

@@ -80,22 +80,30 @@ class AppWork:
 
 @dataclass(frozen=True)
 class BatchWork:
-    """One batch of an app. `writes_outputs` is off in a generation that only catches up."""
+    """One batch of an app. `writes_outputs` is off in a generation that only catches up.
+
+    `timed` has the numbers of the sub-topologies whose tasks take part without records, too: they may have timers.
+    """
 
     app: AppWork
     batch_id: int
     source: SourceRanges
     batch_ms: int
     writes_outputs: bool
+    timed: frozenset[int] = frozenset()
 
     def ranges(self, sub: SubTopology, partition: int) -> dict[str, tuple[int, int]]:
         """By topic, the offsets that a task reads itself, if there are any."""
         of_task = ((source.topic, self.source.get(source.topic, {}).get(partition)) for source in sub.sources)
         return {topic: ends for topic, ends in of_task if ends is not None and ends[0] < ends[1]}
 
+    def takes_part(self, sub: SubTopology, partition: int) -> bool:
+        """Whether a task runs, even if no shuffle brings it records."""
+        return sub.number in self.timed or bool(self.ranges(sub, partition))
+
     def first_tasks(self, layout: Layout) -> list[tuple[SubTopology, int]]:
-        """The tasks of stage 0 that have something to read."""
-        return [task for task in layout.tasks(0) if self.ranges(*task)]
+        """The tasks of stage 0 that take part."""
+        return [task for task in layout.tasks(0) if self.takes_part(*task)]
 
     def source_of(self, topics: frozenset[str]) -> SourceRanges:
         """The offset ranges of the batch's input from some topics."""

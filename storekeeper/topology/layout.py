@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from storekeeper.errors import ConfigurationError
+from storekeeper.topology.operators.process import Process
 from storekeeper.topology.operators.repartition import RepartitionSource
 from storekeeper.topology.plan import Plan, Topology
 from storekeeper.topology.sub_topology import SubTopology
@@ -93,6 +94,11 @@ class Layout:
     def running(self) -> list[SubTopology]:
         """The sub-topologies that have stages: all but those of global tables."""
         return [sub for sub in self.plan.topology.sub_topologies if not sub.is_global]
+
+    @property
+    def with_processors(self) -> frozenset[int]:
+        """The numbers of the sub-topologies whose tasks may have timers. Which of them have some, a task finds out."""
+        return frozenset(sub.number for sub in self.running if any(isinstance(node, Process) for node in sub.nodes))
 
     def _stage(self, sub: SubTopology, stages: dict[int, int]) -> int:
         if sub.number not in stages:

@@ -110,6 +110,10 @@ class Task:
         self._wiring.context.timestamp_ms = max(self._stream_time.now_ms, 0)
         self._fire(TimeKind.WALL_CLOCK, now_ms)
 
+    def due_in_ms(self, now_ms: int) -> int | None:
+        """How long it is until `advance` fires a timer; None if the task has none by the wall clock."""
+        return self._wiring.timers.due_in_ms(now_ms)
+
     def take_outputs(self) -> Outputs:
         """The records for sink and repartition topics so far. They will not be given again."""
         return self._wiring.take_outputs()

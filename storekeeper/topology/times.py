@@ -71,7 +71,7 @@ class Timers:
         return timer
 
     def advance(self, kind: TimeKind, now_ms: int) -> None:
-        """Fires what is due, once each: intervals that were missed are skipped."""
+        """Fires what is due, once each: intervals that were missed are skipped. Nothing is due later than after one."""
         for timer in self._timers:
             if timer.kind is not kind or timer.cancelled:
                 continue
@@ -80,6 +80,13 @@ class Timers:
             if timer.due_ms <= now_ms:
                 timer.due_ms += ((now_ms - timer.due_ms) // timer.every_ms + 1) * timer.every_ms
                 timer.callback(now_ms)
+            elif timer.due_ms > now_ms + timer.every_ms:  # noted while the clock was ahead, or by a longer interval
+                timer.due_ms = now_ms + timer.every_ms
+
+    def due_in_ms(self, now_ms: int) -> int | None:
+        """How long it is until the first timer by the wall clock is due, 0 if one is; None if there is none."""
+        dues = [timer.due_ms for timer in self._timers if timer.kind is TimeKind.WALL_CLOCK and not timer.cancelled]
+        return min((max(0, due_ms - now_ms) for due_ms in dues if due_ms is not None), default=None)
 
     @property
     def dues(self) -> list[int | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,15 @@ class SparkRun:
             Exception: what ended the query.
         """
         run_query(self._started(around), self.context)
+
+    @contextmanager
+    def running(self) -> Iterator[BatchQuery]:
+        """Runs the app's query until the block ends, as a driver does."""
+        query = self._started(lambda process: process)
+        try:
+            yield query
+        finally:
+            query.stop()
 
     def settle(self, topic: str, count: int) -> None:
         """Runs until a topic holds `count` committed records."""

@@ -215,6 +215,27 @@ def gathered(monkeypatch: pytest.MonkeyPatch, parcels: Iterable[bytes]) -> list[
     return found
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_tasks_with_timers_take_part_without_records(timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, ran = playing(monkeypatch, 0), list[tuple[int, int]]()
+
+    def run_task(_: object, __: Layout, sub: Any, partition: int, *___: object) -> Any:
+        ran.append((sub.number, partition))
+        return lambda _: (Written(), {})
+
+    monkeypatch.setattr(stages, "TaskRun", run_task)
+    layout, source = engine.layout, {"a": {0: (5, 5), 1: (7, 7)}, "names": {0: (1, 1)}}
+    subs = layout.with_processors if timed else frozenset[int]()
+    work = BatchWork(APP, 0, source, 1, writes_outputs=True, timed=subs)
+    first = work.first_tasks(layout)
+    list(stages.run_sources(range(len(first)), work=work))
+    for engine.place in range(len(layout.tasks(STAGE))):
+        list(stages.run_gathered([], work=work, stage=STAGE))
+    [numbering] = [sub for sub in layout.running if "seen" in {spec.name for spec in sub.stores}]
+    assert layout.with_processors == {numbering.number}
+    assert ran == ([(numbering.number, partition) for partition in range(2)] if timed else [])
+
+
 def parcels_to(stage: int, outputs: list[Moved], most_bytes: int) -> list[bytes]:
     """Parcels of records for the first task of a stage."""
     tasks: Any = np.zeros(len(outputs), np.int32)

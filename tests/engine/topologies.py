@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.topology import JoinWindows, Store, StoreKind, StreamsBuilder, tumbling
+from storekeeper.topology import JoinWindows, Store, StoreKind, StreamsBuilder, TimeKind, tumbling
 from storekeeper.topology.operators.process import ProcessorContext
 
 
@@ -75,6 +76,41 @@ def passing(streams: StreamsBuilder, _: AppSettings) -> None:
     """Numbers that live for ten seconds, in a store that nobody sweeps."""
     streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=timedelta(seconds=10)))
     streams.stream("passing-numbers", int).process(KeepPassing, stores=["rows"], values=int)
+
+
+class Ticking:
+    """Counts in a store how often its timer has fired, every second of the wall clock, and forwards that."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._context, self._ticks = context, context.store(self._name)
+        context.schedule(1000, TimeKind.WALL_CLOCK, self._tick)
+
+    def process(self, key: str, number: int, timestamp_ms: int) -> None:
+        pass
+
+    def _tick(self, _: int) -> None:
+        count = (self._ticks.get("ticks") or 0) + 1
+        self._ticks.put("ticks", count)
+        self._context.forward(f"{self._name}-{self._context.partition}", count, self._context.timestamp_ms)
+
+
+def ticking(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Timers that fire without records, before a shuffle and behind it."""
+    streams.add_store(Store("near", int))
+    ticking_behind(streams, settings)
+    numbers = streams.stream("ticking-numbers", int)
+    numbers.process(partial(Ticking, "near"), stores=["near"], values=int).to("ticking-out")
+
+
+def ticking_behind(streams: StreamsBuilder, _: AppSettings) -> None:
+    """The same behind a shuffle alone."""
+    streams.add_store(Store("far", int))
+    numbers = streams.stream("ticking-numbers", int)
+    moved = numbers.select_key(lambda _, number: str(number)).repartition(named="moved", partitions=2)
+    moved.process(partial(Ticking, "far"), stores=["far"], values=int).to("ticking-out")
 
 
 def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:

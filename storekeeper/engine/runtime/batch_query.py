@@ -33,6 +33,11 @@ _CANCEL_AGAIN_S = 0.2
 _log = structlog.get_logger(__name__)
 
 
+def never() -> bool:
+    """No batch runs without records."""
+    return False
+
+
 class BatchRefusedError(Exception):
     """This batch is not to begin. Ends the query without a failure; the next start runs the batch."""
 
@@ -69,9 +74,10 @@ class BatchQuery:
         process: what runs them.
         checkpoint: where the progress is.
         interval_s: the shortest time from the beginning of a batch to that of the next.
+        due: whether a batch is to run though no records wait. It is asked where none do.
         reports: of the last finished batches, oldest first.
         failure: what ended the query; None if nothing has.
-        has_data: whether a batch runs, or is planned.
+        has_data: whether a batch runs, or is planned, or the last one had records.
     """
 
     spark: SparkContext
@@ -80,6 +86,7 @@ class BatchQuery:
     process: ProcessBatch
     checkpoint: BatchCheckpoint
     interval_s: float
+    due: Callable[[], bool] = never
     reports: deque[BatchReport] = field(default_factory=lambda: deque(maxlen=_REPORTS))
     failure: BaseException | None = None
     has_data: bool = False
@@ -176,7 +183,7 @@ class BatchQuery:
             if end is None:
                 with _timed(phases, "latestOffset"):
                     start, end = self.plans.next(position)
-                self.has_data = end != position
+                self.has_data = end != position or self.due()
                 if not self.has_data:
                     return state
                 planned_ms = max(planned_ms + 1, SystemClock().now_ms())
@@ -189,6 +196,7 @@ class BatchQuery:
                 self.process(batch_id)
             with _timed(phases, "commitOffsets"):
                 self.checkpoint.commit(batch_id, kept=_KEPT_BATCHES)
+        self.has_data = end != position  # behind a batch without records, none wait
         self.reports.append(BatchReport(batch_id, round(time.time() * 1000), phases))
         return _Reached(batch_id + 1, end, None, planned_ms)
 

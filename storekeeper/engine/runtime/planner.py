@@ -28,6 +28,11 @@ class Planner:
         self._topics = [*(topic for group in groups for topic in group.topics), *unlimited]
         self._failing_since_s: float | None = None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the broker has answered when it was asked last."""
+        return self._failing_since_s is None
+
     def first(self) -> Position:
         """Where the first batch begins: at the topics' beginnings.
 

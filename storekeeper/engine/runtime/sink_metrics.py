@@ -21,6 +21,8 @@ class Written(msgspec.Struct, frozen=True):
         replayed_tasks: how many tasks found their records committed by an earlier attempt.
         dropped: how many records were left out: they came too late, or had no key.
         stream_time_ms: the newest timestamp of all tasks, -1 before the first.
+        timer: of one task alone, the number of its sub-topology, and in how many milliseconds it has a timer by the
+            wall clock to fire; None if it has no such timer, or a replay has not built it.
     """
 
     rows: int = 0
@@ -28,6 +30,7 @@ class Written(msgspec.Struct, frozen=True):
     replayed_tasks: int = 0
     dropped: int = 0
     stream_time_ms: int = -1
+    timer: tuple[int, int] | None = None
 
     @property
     def dead_letters(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,7 @@ import structlog
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.seeds import SeedSource
-from storekeeper.engine.runtime.batch_query import BatchQuery, Plans, ProcessBatch
+from storekeeper.engine.runtime.batch_query import BatchQuery, Plans, ProcessBatch, never
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.sink_metrics import SinkMetrics, Written
 from storekeeper.topology.slots import Slots
@@ -64,15 +64,17 @@ class StreamContext:
 class Stream:
     """What plans batches, and the function that runs them.
 
-    `trigger_interval_ms` takes precedence over the setting for all apps.
+    `trigger_interval_ms` takes precedence over the setting for all apps. `due` says whether a batch is to run though no
+    records wait.
     """
 
     plans: Plans
     process: ProcessBatch
     trigger_interval_ms: int | None = None
+    due: Callable[[], bool] = never
 
     def query(self, context: StreamContext, *, interval_ms: int = 0) -> BatchQuery:
         """The query that runs the batches."""
         return BatchQuery(
-            context.spark, context.spec.name, self.plans, self.process, context.checkpoint, interval_ms / 1000
+            context.spark, context.spec.name, self.plans, self.process, context.checkpoint, interval_ms / 1000, self.due
         )

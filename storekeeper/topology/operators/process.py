@@ -134,6 +134,9 @@ class ProcessorContext(Generic[K2, V2]):
     def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
         """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time.
 
+        By stream time it is called after a record. By the wall clock it is called at the end of a batch, which runs
+        without records too if nothing else does, at most once a second.
+
         Raises:
             InvalidArgumentError: the interval is no whole number of at least 1.
             ConfigurationError: there is no such clock, or the callback takes other arguments.

@@ -15,7 +15,7 @@ import pytest
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime import batch_query
 from storekeeper.engine.runtime import checkpoint as checkpoint_module
-from storekeeper.engine.runtime.batch_query import BatchQuery, BatchRefusedError
+from storekeeper.engine.runtime.batch_query import BatchQuery, BatchRefusedError, never
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.locations import entries, write_in_one_step
 
@@ -68,8 +68,10 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setattr(batch_query, "InheritableThread", threading.Thread)
     made: list[BatchQuery] = []
 
-    def query(plans: Plans, process: Callable[[int], None], folder: str = "gen-1") -> BatchQuery:
-        made.append(BatchQuery(CONTEXT, "app", plans, process, BatchCheckpoint(tmp_path / folder), 0.0))
+    def query(
+        plans: Plans, process: Callable[[int], None], folder: str = "gen-1", due: Callable[[], bool] = never
+    ) -> BatchQuery:
+        made.append(BatchQuery(CONTEXT, "app", plans, process, BatchCheckpoint(tmp_path / folder), 0.0, due))
         return made[-1].start()
 
     yield query
@@ -196,6 +198,48 @@ def test_a_batch_that_runs_is_data_from_its_plan_to_its_end(make: Make) -> None:
     query.settle(30)
     states.append(query.has_data)
     assert states == [True, False], "an app that hangs in a batch is not idle"
+
+
+def test_a_batch_without_records_runs_when_one_is_due(make: Make) -> None:
+    due, began, go = [True], threading.Event(), threading.Event()
+
+    def process(batch: int) -> None:
+        if batch == 2:
+            due.clear()
+            began.set()
+            assert go.wait(30)
+
+    query = make(Plans(2), process, due=lambda: bool(due))
+    assert began.wait(30)
+    assert query.has_data, "an app that hangs in such a batch is not idle"
+    go.set()
+    query.settle(30)
+    checkpoint = query.checkpoint
+    assert [checkpoint.source_ranges(batch)["in"][0] for batch in range(3)] == [(0, 1), (1, 2), (2, 2)]
+    assert checkpoint.last_committed_batch() == 2
+    query.settle(30)
+    assert (checkpoint.last_planned_batch(), query.has_data) == (2, False)
+
+
+def test_a_query_settles_though_batches_without_records_are_always_due(make: Make) -> None:
+    query = make(Plans(0), lambda _: None, due=lambda: True)
+    query.settle(30)
+    assert query.is_active
+
+
+def test_a_batch_without_records_that_fails_runs_again(make: Make) -> None:
+    def fail(_: int) -> None:
+        raise LookupError
+
+    first = make(Plans(0), fail, due=lambda: True)
+    with pytest.raises(LookupError):
+        first.settle(30)
+    first._thread.join(30)
+    assert first.checkpoint.last_planned_batch() == 0
+    ran: list[int] = []
+    second = make(Plans(0), ran.append)
+    second.settle(30)
+    assert (ran, second.checkpoint.last_committed_batch()) == ([0], 0)
 
 
 def test_a_job_that_begins_while_the_query_is_stopped_is_cancelled_too(make: Make) -> None:

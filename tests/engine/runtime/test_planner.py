@@ -138,7 +138,7 @@ def test_a_broker_that_is_away_or_behind_for_a_moment_has_no_news(
     made, start = planner(), Position({**PlayedTopics.begin.offsets, "in": {0: 3, 1: read, 2: 0, 10: 0}})
     clock[0] += 100  # a batch has run for long
     topics.is_away = is_away
-    assert made.next(start) == (start, start)
+    assert (made.next(start), made.has_news) == ((start, start), False)
     clock[0] += 31
     with told:
         made.next(start)
