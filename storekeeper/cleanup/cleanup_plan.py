@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -34,8 +35,8 @@ class CleanupOptions:
     undo_ms: int = 7 * 86_400_000
 
     def __post_init__(self) -> None:
-        if self.ttl_ms < 1 or self.undo_ms < 0 or self.tombstones_per_s <= 0:
-            raise InvalidArgumentError("ttl and rate must be above 0, the time to undo must not be negative")
+        if self.ttl_ms < 1 or self.undo_ms < 0 or not 0 < self.tombstones_per_s < math.inf:
+            raise InvalidArgumentError("ttl and rate must be numbers above 0, the time to undo must not be negative")
         if not (0 <= self.canary_share <= 1 and 0 <= self.max_came_back_share <= 1):
             raise InvalidArgumentError("a share is a number from 0 to 1")
 

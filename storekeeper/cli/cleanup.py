@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from storekeeper.cli.output import AnswerOption, AnswerOutput, say, write_answer
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, TimesBesideBatches
 from storekeeper.engine.runtime.lease import job_held
+from storekeeper.errors import InvalidArgumentError
 from storekeeper.generations.live import journal_of, live_store
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 
@@ -46,6 +48,8 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     """
     begin_job()
     _check(store)
+    if not (math.isfinite(ttl_days) and math.isfinite(undo_days)):
+        raise InvalidArgumentError("days are a number")
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
     )

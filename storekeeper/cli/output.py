@@ -24,6 +24,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
+from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
 from storekeeper.snapshots.as_of import distinct_names
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _words(name: str, value: object) -> str:
 def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
-    if is_time(name) and isinstance(value, int):
+    if is_time(name) and isinstance(value, int) and 0 <= value <= LAST_TIMESTAMP_MS:  # a user's may be in microseconds
         return iso(value)
     if isinstance(value, bytes):
         try:

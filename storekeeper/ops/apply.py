@@ -220,7 +220,8 @@ class _Applying:
         """One that starts a node again which runs, and only waits for one that starts now."""
         node, began_s = step.subject.removeprefix("node-"), 0
         if step.action is Action.RESTART:
-            began_s = self.client.process(step.subject).started_at_ms // 1000 + 1
+            started_s, now_s = self.client.process(step.subject).started_at_ms // 1000, SystemClock().now_ms() // 1000
+            began_s = started_s + 1 if started_s <= now_s else now_s  # the clock was ahead
         return NodeRoll((node,), self.client, views, began_s, renew=self.client.update, may_pause=self._is_alone(step))
 
     def _is_alone(self, step: Step) -> bool:

@@ -51,7 +51,9 @@ def together(subject: str, verdicts: Sequence[CheckVerdict]) -> CheckVerdict:
 def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:
     """Saves a verdict atomically; deletes the oldest ones beyond a limit."""
     folder = verdict_folder(run_dir, verdict.check, verdict.subject)
-    path = folder / f"{verdict.decided_at_ms:015d}.json"
+    # The last one written is the newest, also after a clock that was ahead is put right.
+    newest = max((int(old.stem) for old in folder.glob("*.json") if old.stem.isdecimal()), default=-1)
+    path = folder / f"{max(verdict.decided_at_ms, newest + 1):015d}.json"
     write_whole(path, orjson.dumps(verdict.as_dict(), option=orjson.OPT_NON_STR_KEYS))
     for old in sorted(folder.glob("*.json"))[:-_KEPT]:
         old.unlink()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
@@ -62,7 +64,13 @@ def test_a_plan_is_read_as_it_was_written() -> None:
         CleanupPlan.from_json(b"[]")
 
 
-@pytest.mark.parametrize("wrong", [{"ttl_ms": 0}, {"canary_share": 1.1}, {"tombstones_per_s": 0}, {"undo_ms": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"ttl_ms": 0}, {"canary_share": 1.1}, {"canary_share": math.nan}, {"undo_ms": -1}),
+        *({"tombstones_per_s": 0}, {"tombstones_per_s": math.inf}, {"tombstones_per_s": math.nan}),
+    ],
+)
 def test_options_that_can_not_work_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError):
         CleanupOptions(**{"ttl_ms": 1, **wrong})  # type: ignore[arg-type]

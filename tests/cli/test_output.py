@@ -27,6 +27,12 @@ def test_a_person_sees_a_date_and_no_unit(capsys: pytest.CaptureFixture[str]) ->
     assert line.split() == ["decided", "at", "2026-11-26T11:44:23.081Z"]
 
 
+@pytest.mark.parametrize("microseconds", [1_700_000_000_000_000, -(1 << 60)])
+def test_a_number_that_is_no_date_is_shown_as_it_is(microseconds: int, capsys: pytest.CaptureFixture[str]) -> None:
+    write_answer({"created_at_ms": microseconds}, AnswerOutput.TABLE)
+    assert str(microseconds) in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("output", [ListOutput.TABLE, ListOutput.CSV])
 def test_stored_data_does_not_steer_the_terminal(output: ListOutput, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows([{"value": "\x1b[2Jgone", "markup": "[red]plain[/red]", "nested": {"k": "\x9b2J"}}], output)

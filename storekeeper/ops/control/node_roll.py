@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from storekeeper.apps.settings import ClientSettings
+from storekeeper.clock import SystemClock
 from storekeeper.ops.control.app_control import AppFailedError
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, SupervisorRpc
 from storekeeper.program import NO_RESTART
@@ -16,7 +17,8 @@ from storekeeper.program import NO_RESTART
 
 @dataclass(frozen=True, slots=True)
 class NodeRoll:
-    """One round of restarts that began at `began_s` (epoch seconds). Nodes started before that are not done yet.
+    """One round of restarts that began at `began_s` (epoch seconds). Nodes started before that are not done yet, and
+    neither are those that started later than now: the clock was ahead.
 
     So it keeps no state of its own: after a crash, a new instance resumes the round.
     """
@@ -45,7 +47,7 @@ class NodeRoll:
     def _step(self, node: str) -> str | None:
         program = f"node-{node}"
         process = self.supervisor.process(program)
-        if process.started_at_ms // 1000 < self.began_s:
+        if not self.began_s <= process.started_at_ms // 1000 <= SystemClock().now_ms() // 1000 + 1:
             return self._restart(node, program, process.state)
         if process.state in ENDED_STATES and process.exit_status in {0, *NO_RESTART}:
             log = self.supervisor.log_end(program)

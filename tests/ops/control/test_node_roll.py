@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -58,6 +59,16 @@ class Nodes:
 
     def roll(self) -> NodeRoll:
         return NodeRoll(self.names, cast("Any", self), cast("Any", self), BEGAN_S)
+
+
+def test_a_node_that_started_while_the_clock_was_ahead_is_not_done() -> None:
+    nodes = Nodes(("a", "b"))
+    nodes.started_s |= {"node-a": int(time.time()) + 86_400, "node-b": BEGAN_S}
+    for _ in range(2):
+        assert nodes.roll().step() is not None
+    nodes.cold.clear()
+    assert nodes.roll().step() is None
+    assert nodes.did == ["stop node-a", "start node-a"]
 
 
 def test_a_node_is_stopped_only_when_the_one_before_is_warm_again() -> None:
