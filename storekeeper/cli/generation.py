@@ -235,12 +235,11 @@ def _check_only_from_tables(migrations: list[str] | None, partitions: int | None
         raise GenerationRefusedError("what goes on from the tables is as it was: migrate it afterwards")
 
 
-def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> Journal:
+def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> tuple[Journal, dict[str, Any]]:
     chosen = _retirable(controller.read()) if number is None else number
     journal = controller.retire(chosen)
-    if delete:
-        delete_generation(controller, journal.generation(chosen))
-    return journal
+    left = delete_generation(controller, journal.generation(chosen)) if delete else []
+    return journal, {"left_topics": left} if left else {}
 
 
 def _retirable(journal: Journal) -> int:

@@ -162,7 +162,10 @@ class GenerationController:
         return Position({topic: ends for topic, ends in position.offsets.items() if topic in sources})
 
     def repartition_topics(self, generation: Generation) -> set[str]:
-        """The repartition topics that a generation reads; none before its checkpoint exists."""
+        """The repartition topics that a generation reads; none before its checkpoint exists.
+
+        Sources that it has read and the installed code doesn't are among them: these topics are not all the app's own.
+        """
         position = self.checkpoint(generation).committed_position()
         return position.offsets.keys() - self.input_of(position).offsets.keys()
 

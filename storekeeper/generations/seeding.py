@@ -228,12 +228,20 @@ class Seeding:
         return planned(topology, self._topics, generation.partitions)
 
     def _check_sources(self) -> None:
-        """Refuses a topology that reads other topics: the two generations could not end at the same place."""
+        """Refuses a topology that reads other topics: the two generations could not end at the same place.
+
+        The live generation may still run older code, with other sources: the claim of its last start has them.
+        """
         live, new = (
             {source.topic for sub in layout.topology.sub_topologies for source in sub.sources}
             - layout.topology.repartition_topics
             for layout in (self._live_layout, self._new_layout)
         )
+        claim = CheckpointOwner.read(self._live_checkpoint.path)
+        if claim is not None:
+            # The position alone also has the topics that earlier code of this generation has read.
+            read = self._live_checkpoint.committed_position().offsets.keys() & claim.topic_ids.keys()
+            live = live.union(read - claim.own_topics)
         if live != new:
             raise GenerationRefusedError(
                 f"generation {self.new.number} would read {', '.join(sorted(new))}, and the live one reads "

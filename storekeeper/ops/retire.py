@@ -74,16 +74,15 @@ def _serving(layout: RunLayout, client: SupervisorRpc, topics: Collection[str]) 
 
 
 def _own_topics(app: str, stores: Mapping[str, str], settings: AppSettings) -> set[str]:
-    """Changelogs of all generations, markers and repartitions. Others may read its sources, sinks and dead letters."""
+    """Changelogs of all generations, markers and repartitions that the app made. Its sources, sinks and dead letters
+    may be others' as well, whatever they are called.
+    """
     journal = JournalFile(settings.durable, app).read()
     of_journal = {} if journal is None else journal.generations
     own = {definition.topic for definition in parse_definitions(",".join(stores.values())).values()}
     own |= {topic for generation in of_journal.values() for topic in generation.topics.values()}
     there = {*Topics(settings.kafka).names()}
-    claimed = {topic for claim in _claims(app, settings) for topic in claim.topic_ids}
-    own |= {
-        topic for topic in claimed if re.fullmatch(rf"{re.escape(app)}-.*-(changelog(-g[0-9]+)?|repartition)", topic)
-    }
+    own |= {topic for claim in _claims(app, settings) for topic in claim.own_topics}
     own |= {topic for topic in there if re.fullmatch(rf"{re.escape(app)}-gen-[0-9]+-.*-(markers|repartition)", topic)}
     others = {topic for other in APPS.values() for topic in other.topics(settings)}
     return (own & there) - others
@@ -93,7 +92,7 @@ def _claims(app: str, settings: AppSettings) -> Iterator[CheckpointOwner]:
     for path in entries(settings.checkpoints / app):
         if path.name.endswith(CLAIM_SUFFIX):
             claim = CheckpointOwner.read(path.with_name(path.name.removesuffix(CLAIM_SUFFIX)))
-            if claim is not None:
+            if claim is not None and claim.app == app:
                 yield claim
 
 

@@ -14,6 +14,9 @@ from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.operators.stream_table_join import GlobalJoin
 from storekeeper.topology.sub_topology import SubTopology
 
+THROUGH_TOPIC = "topic"
+"""The transport of a repartition that a topic of the app's own carries."""
+
 
 def as_text(sub_topologies: Iterable[SubTopology]) -> str:
     """Each sub-topology with its operators, stores and topics, one line each."""
@@ -44,7 +47,7 @@ def as_mermaid(nodes: Sequence[GraphNode], sub_topologies: Iterable[SubTopology]
 
 def transport(sink: RepartitionSink) -> str:
     """How records get from one sub-topology to the next."""
-    return "shuffle" if sink.may_be_shuffle else "topic"
+    return "shuffle" if sink.may_be_shuffle else THROUGH_TOPIC
 
 
 def title(sub: SubTopology) -> str:

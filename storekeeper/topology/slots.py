@@ -32,6 +32,11 @@ def slot_of(sub: SubTopology, slots: Slots) -> str:
     return next(name for name, members in slots.items() if not mine.isdisjoint(members))
 
 
+def topic_member(topic: str) -> str:
+    """How a slot names a topic that its sub-topology reads."""
+    return f"topic {topic}"
+
+
 def partitions_by_slot(layout: Layout, slots: Slots = NO_SLOTS) -> dict[str, int]:
     """The number of partitions of each sub-topology that has tasks, by the name of its slot."""
     return {slot_of(sub, slots): layout.plan.tasks(sub) for sub in layout.running}
@@ -85,7 +90,7 @@ def _first_topic(sub: SubTopology) -> str:
 
 
 def _members(sub: SubTopology) -> set[str]:
-    topics = {f"topic {source.topic}" for source in sub.sources}
+    topics = {topic_member(source.topic) for source in sub.sources}
     return topics | {f"store {spec.name}" for spec in sub.stores}
 
 

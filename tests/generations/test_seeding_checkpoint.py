@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,20 @@ from storekeeper.changelog.position import Position
 from storekeeper.engine.driver.preflight import check_bounds
 from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps
 from storekeeper.generations.boundary import is_settled
 from storekeeper.generations.catalog import first_journal
-from storekeeper.generations.errors import GenerationPendingError
+from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError
 from storekeeper.generations.journal import BEGINNING
 from storekeeper.generations.seed_rows import Progress
 from storekeeper.generations.seeding import Seeding
 from storekeeper.topology import StreamsBuilder
 from tests.apps.checkpoints import write_checkpoint
 
-NAMES, SALES = "seeded-names", "seeded-sales"
+NAMES, SALES, RETURNS = "seeded-names", "seeded-sales", "seeded-returns"
 NO_SESSION: Any = None
 
 
@@ -125,6 +127,30 @@ def test_a_backfill_begins_in_the_topics_that_spark_reads(tmp_path: Path, since:
     assert made.start == begun == _position([SALES], start)
     # The check of its first start.
     check_bounds(APP, found.settings.in_generation(found.new.number), begun, PlayedTopics(None).bounds([SALES]))
+
+
+@pytest.mark.parametrize("since", [None, BEGINNING])
+def test_what_the_running_code_still_reads_must_be_a_source_of_the_new_generation(
+    tmp_path: Path, since: str | None
+) -> None:
+    found = seeding(tmp_path, since)
+    live = found._live_checkpoint
+    through, gone = "seeded-again-repartition", "seeded-gone"
+    read = [SALES, RETURNS, through, gone]
+    start, end = (Position({topic: {0: offset} for topic in read}) for offset in (0, 9))
+    live.plan(3, start, end)
+    live.commit(3)
+    # `gone` was read before the last start.
+    ids = dict.fromkeys([SALES, NAMES, RETURNS, through], "id")
+    claim = CheckpointOwner("seeded", 1, live.query_id(), ids, repartitions={through: "topic"})
+    claim.write(live.path)
+    with pytest.raises(
+        GenerationRefusedError, match=r"would read seeded-names, seeded-sales, and the live one reads seeded-names, "
+        "seeded-returns, seeded-sales: "
+    ):  # fmt: skip
+        found.from_input() if since else found.check()
+    replace(claim, topic_ids=dict.fromkeys([SALES, NAMES, through], "id")).write(live.path)
+    found._check_sources()
 
 
 def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from storekeeper.apps import registry
-from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore
 from storekeeper.errors import RefusedError
 from storekeeper.ops import retire as retiring
 from storekeeper.ops.environment import app_settings
@@ -21,6 +22,10 @@ from storekeeper.ops.supervisor_rpc import ProcessInfo
 
 CHANGELOG = "pos-rewards-changelog"
 SERVED = f"rewards={CHANGELOG}"
+OWN = ["old-again-repartition", "old-by-card", "old-rewards-changelog-g2", "old-sums-changelog-g2"]
+FEEDS = ["clicks", "old-db-changelog", "old-points-changelog-g2", "old-rewards-changelog", "old-team-repartition"]
+IDS = dict.fromkeys([*OWN, *FEEDS], "id")
+"""What an app that was taken out has made, and what it has read."""
 OTHERS = {name: app for name, app in registry.APPS.items() if name != "pos"}
 
 
@@ -44,7 +49,7 @@ def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             pass
 
         def names(self) -> list[str]:
-            return [CHANGELOG, "pos"]
+            return [CHANGELOG, "pos", *IDS]
 
         def delete(self, names: Iterable[str]) -> None:
             gone.extend(names)
@@ -59,7 +64,8 @@ def test_what_a_node_serves_is_retired_and_deleted_after_the_next_apply(
 ) -> None:
     platform, layout = PlatformSettings.load(run_dir=tmp_path), RunLayout(tmp_path)
     remember_apps(tmp_path)
-    CheckpointOwner("pos", 1, topic_ids={CHANGELOG: "id", "pos": "id"}).write(
+    served = {"rewards": ServedStore("key_value", None, {})}
+    CheckpointOwner("pos", 1, topic_ids={CHANGELOG: "id", "pos": "id"}, served=served).write(
         app_settings(platform).checkpoint_dir("pos")
     )
     monkeypatch.setattr(registry, "APPS", OTHERS)
@@ -74,6 +80,23 @@ def test_what_a_node_serves_is_retired_and_deleted_after_the_next_apply(
     served_by(layout, "")
     assert retire("pos", platform, delete=True)["deleted_topics"] == [CHANGELOG]
     assert deleted == [CHANGELOG]
+
+
+def test_a_source_that_is_named_like_a_topic_of_the_app_is_left(tmp_path: Path, deleted: list[str]) -> None:
+    platform = PlatformSettings.load(run_dir=tmp_path)
+    folder = app_settings(platform).in_generation(2).checkpoint_dir("old")
+    claim = CheckpointOwner(
+        "old", 2, "f7a3", IDS,
+        stores={"sums": "key_value", "points": "key_value"},
+        # `points` has a changelog of another name.
+        slots={"clicks": ["store points", "topic clicks", "topic old-points-changelog-g2"]},
+        served={"rewards": ServedStore("key_value", None, {})},
+        repartitions={"old-again-repartition": "topic", "old-by-card": "topic", "old-team-repartition": "shuffle"},
+    )  # fmt: skip
+    claim.write(folder)
+    replace(claim, app="clicks", repartitions={"clicks": "topic"}).write(folder.with_name("gen-3"))
+    assert retire("old", platform, delete=True)["deleted_topics"] == OWN
+    assert deleted == OWN
 
 
 def served_by(layout: RunLayout, stores: str) -> None:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 import msgspec
 import orjson
 
 from storekeeper.apps.errors import START_ANEW, UnusableCheckpointError
+from storekeeper.apps.topology_app import generation_topic
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.locations import Location, write_in_one_step
-from storekeeper.topology.slots import Slots
+from storekeeper.names import changelog_topic
+from storekeeper.topology.describe import THROUGH_TOPIC
+from storekeeper.topology.slots import Slots, topic_member
 
 CLAIM_SUFFIX = ".claim.json"
 """Behind the name of a checkpoint folder: the name of the claim on it."""
@@ -81,6 +85,21 @@ class CheckpointOwner:
     def write(self, checkpoint_dir: Location) -> None:
         """Replaces the claim in one step."""
         write_in_one_step(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
+
+    @property
+    def own_topics(self) -> set[str]:
+        """Topics of `topic_ids` that surely hold the app's own state: the repartition topics, and the changelogs of its
+        stores that have the usual name. Markers and changelogs with a name of the user's choice are not among them.
+
+        A name alone proves nothing: the feed of another program may be called `<app>-db-changelog`, too.
+        """
+        usual = {changelog_topic(self.app, store) for store in (*self.stores, *self.served)}
+        changelogs = {generation_topic(topic, self.generation) for topic in usual}
+        # A store may have a changelog of another name, while a task reads a topic of the usual one.
+        read = {*chain.from_iterable(self.slots.values())}
+        changelogs = {topic for topic in changelogs if topic_member(topic) not in read}
+        through = {topic for topic, transport in self.repartitions.items() if transport == THROUGH_TOPIC}
+        return (changelogs | through) & self.topic_ids.keys()
 
     def check_own_topics(self, ids: Mapping[str, str], own: Collection[str]) -> None:
         """Checks that the app's own topics are those that it began with.
