@@ -17,6 +17,7 @@ from storekeeper.clock import Clock
 from storekeeper.erasure.changelog import Place
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.snapshots.as_of import changes_in
+from storekeeper.snapshots.delta_log import VerifiedVersion
 from storekeeper.snapshots.history import newest_history
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
@@ -31,12 +32,14 @@ class ErasedTables:
     Attributes:
         store: the store's name.
         table, history: the two.
+        prove: raises SnapshotDamagedError if a version of the table does not show what its manifest says.
         clock: for the upkeep.
     """
 
     store: str
     table: SealedTable
     history: SealedTable
+    prove: Callable[[VerifiedVersion], object]
     clock: Clock
 
     def row_keys(self, keys: ErasedKeys) -> set[bytes]:
@@ -76,6 +79,7 @@ class ErasedTables:
         dropped = upkeep.erase(keys.ranges, {(place.partition, place.offset) for place in places}, ends)
         if dropped or not places:
             upkeep.forget_versions()
+            self.table.to_build_on(self.prove)  # a call that died may have left it unsealed
             forget_versions(self.table)
         return dropped
 
