@@ -196,6 +196,17 @@ def test_a_change_that_a_snapshot_appends_before_the_lease_is_taken_stays_in_the
     assert flaws(world) == []
 
 
+def test_a_table_that_a_call_that_died_left_unsealed_is_proven(world: World) -> None:
+    with pytest.raises(ErasurePendingError):
+        world.erasure().run()
+    sealed = sealed_at(world.delta / "words")
+    seal = sealed.read()
+    assert seal is not None
+    sealed.file.write_bytes(replace(seal, writing=True).to_json())
+    completed(world)
+    assert world.files_with(ALICE) == []
+
+
 def test_copies_that_are_not_made_anew_are_awaited(world: World) -> None:
     world.copies.awaited.append("node b doesn't answer: start it")
     for waited_ms in STEPS_MS[:2]:
