@@ -87,6 +87,7 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     from storekeeper.snapshots.table_upkeep import optimized  # noqa: PLC0415 (loads Delta)
 
     settings = SnapshotSettings.of_platform()
-    done = optimized(store, settings)
+    spec, _ = live_store(store, settings)
+    done = optimized(store, lambda manifest: store_in(manifest, spec, settings), settings)
     forgotten = CleanupFolder(settings.durable / "cleanups" / store, store).forget_old(SystemClock().now_ms())
     write_answer({**done, "forgotten_cleanups": forgotten}, output)

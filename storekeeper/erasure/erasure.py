@@ -12,7 +12,7 @@ Each step looks at what is there, so a call that died is simply repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -103,7 +103,7 @@ class Erasure:
         check_holds(self.holds(keys))
         noted.see(self.tables.row_keys(keys))
         deleted = self.log.delete(keys, self.plan.erasure_id)
-        places = self._noted_places(keys, noted)
+        ends, places = self._ends(), self._noted_places(keys, noted)
         if deleted:
             noted.note(f"{deleted} rows were deleted in the changelog at {iso(self.clock.now_ms())}")
         for cleanup_id in self.forget(keys):
@@ -112,8 +112,8 @@ class Erasure:
         self._reach(places)
         if places:
             self.log.compact(places, lambda before: self._changing(noted, before))
-            places = self._noted_places(keys, noted)
-        self._drop(keys, places, noted)
+            ends, places = self._ends(), self._noted_places(keys, noted)
+        self._drop(keys, places, ends, noted)
         if places:
             raise self._pending(self._awaited(places))
         self._renew(keys, noted)
@@ -137,6 +137,10 @@ class Erasure:
         noted.topic_config = before
         self._keep(noted)
 
+    def _ends(self) -> dict[int, int]:
+        """Up to where a read of the changelog that begins now knows all records."""
+        return {at: end for at, (_, end) in self.log.bounds().items()}
+
     def _noted_places(self, keys: ErasedKeys, noted: Noted) -> list[Place]:
         """The records of the keys by now. As long as there are some, no copy was made anew without them."""
         places = self.log.places(keys)
@@ -159,9 +163,9 @@ class Erasure:
                 msg = f"the tables don't reach the deletions yet: they do after the next batch of {self.plan.app}"
                 raise self._pending(msg)
 
-    def _drop(self, keys: ErasedKeys, places: Sequence[Place], noted: Noted) -> None:
+    def _drop(self, keys: ErasedKeys, places: Sequence[Place], ends: Mapping[int, int], noted: Noted) -> None:
         with self.upkeep():
-            dropped = self.tables.drop(keys, places)
+            dropped = self.tables.drop(keys, places, ends)
         if dropped:
             noted.note(f"{dropped} changes left the history at {iso(self.clock.now_ms())}")
             self._keep(noted)

@@ -29,12 +29,14 @@ from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.erasure.search import Searched
 from storekeeper.erasure.tables import ErasedTables
 from storekeeper.errors import ChangelogError, ConfigurationError, InvalidArgumentError
-from storekeeper.generations.live import journal_of, live_from, live_store, named_generations
+from storekeeper.generations.live import journal_of, live_from, live_store, named_generations, store_in
 from storekeeper.serdes.keys.row_keys import key_of_row
 from storekeeper.snapshots.as_of import quoted
-from storekeeper.snapshots.delta_log import open_table
+from storekeeper.snapshots.columns import values_of
+from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
 from storekeeper.snapshots.duck import Scan, close_off, opened, run
 from storekeeper.snapshots.job import take_snapshots
+from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.verification.node_copies import NodeCopies
@@ -165,7 +167,11 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
 
 def _tables_of(spec: StoreSpec, settings: AppSettings, clock: Clock) -> ErasedTables:
     table, history = (SealedTable.of(settings, name) for name in (spec.table_name, spec.history_name))
-    return ErasedTables(spec.name, table, history, clock)
+
+    def prove(found: VerifiedVersion) -> None:
+        check_proven(table.path, found, values_of(store_in(found.manifest, spec, settings), settings))
+
+    return ErasedTables(spec.name, table, history, prove, clock)
 
 
 def _log_of(spec: StoreSpec, live: AppSettings, clock: Clock, wait_s: float) -> KafkaErasedLog:

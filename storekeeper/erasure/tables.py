@@ -6,7 +6,7 @@ a damaged one for verification. So the tables follow what the log cleaner has re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from storekeeper.clock import Clock
 from storekeeper.erasure.changelog import Place
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.snapshots.as_of import changes_in
+from storekeeper.snapshots.delta_log import VerifiedVersion
 from storekeeper.snapshots.history import newest_history
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
@@ -31,12 +32,14 @@ class ErasedTables:
     Attributes:
         store: the store's name.
         table, history: the two.
+        prove: raises SnapshotDamagedError if a version of the table does not show what its manifest says.
         clock: for the upkeep.
     """
 
     store: str
     table: SealedTable
     history: SealedTable
+    prove: Callable[[VerifiedVersion], object]
     clock: Clock
 
     def row_keys(self, keys: ErasedKeys) -> set[bytes]:
@@ -62,19 +65,21 @@ class ErasedTables:
             known != topic or any(offsets.get(at, 0) < end for at, end in ends.items()) for known, offsets in reached
         )
 
-    def drop(self, keys: ErasedKeys, places: Sequence[Place]) -> int:
+    def drop(self, keys: ErasedKeys, places: Sequence[Place], ends: Mapping[int, int]) -> int:
         """Drops the changes whose records the changelog does not have any more; returns how many.
 
         If there were some, or the changelog has none, only the newest version of each table stays readable.
 
         Args:
             keys: the keys.
-            places: all records of the keys that the changelog still has.
+            places: all records of the keys that the changelog still has before `ends`.
+            ends: up to where it was read, by partition. A snapshot may have appended later changes since: they stay.
         """
         upkeep = HistoryUpkeep(self.history, self.store, self.clock.now_ms())
-        dropped = upkeep.erase(keys.ranges, {(place.partition, place.offset) for place in places})
+        dropped = upkeep.erase(keys.ranges, {(place.partition, place.offset) for place in places}, ends)
         if dropped or not places:
             upkeep.forget_versions()
+            self.table.to_build_on(self.prove)  # a call that died may have left it unsealed
             forget_versions(self.table)
         return dropped
 

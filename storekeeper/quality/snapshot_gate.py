@@ -41,6 +41,7 @@ from storekeeper.quality.resolution import ResolutionArchive, good_versions
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import ROW_KEY
 from storekeeper.snapshots.delta_log import delta_table, newest_manifest
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.parquet_files import opened_files
@@ -267,14 +268,14 @@ class SnapshotRows:
         """
         with duckdb.connect() as session:
             names = [column.name for column in table.columns]
-            _read(session, "newest", path, version, ["_key", *names])
+            _read(session, "newest", path, version, [*ROW_KEY, *names])
             if before is None:
                 fell = ["0"] * len(growing)
                 joined = ""
             else:
-                _read(session, "earlier", path, before, ["_key", *growing])
+                _read(session, "earlier", path, before, [*ROW_KEY, *growing])
                 fell = [f'coalesce((newest."{name}" < earlier."{name}")::INT, 0)' for name in growing]
-                joined = "LEFT JOIN earlier USING (_key)"
+                joined = f"LEFT JOIN earlier USING ({', '.join(ROW_KEY)})"
             selected = [f'newest."{name}"' for name in names]
             selected += [f'{sql} AS "{fell_column(name)}"' for sql, name in zip(fell, growing, strict=True)]
             columns = ", ".join(selected) or "1 AS __row"  # a store may have no fields

@@ -157,8 +157,9 @@ def fold_sql(changes: str, columns: Sequence[str]) -> str:
 def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], kind: ServedKind) -> str:
     """What became of each key, for joins with times, in DuckDB's SQL: a row for each key and batch that changed it.
 
+    A key in several partitions has a row of each that changed, as it has in the store's table: see `newest_by_key`.
     Its columns are `key` as text (null if it is none), `_key`, `changed_at`, `deleted`, then `columns`, which are null
-    for a deletion. An era that begins without a key deletes it.
+    for a deletion. An era that begins without a key, in any partition, deletes it.
 
     Args:
         changes: the relation that has all changes.
@@ -167,7 +168,7 @@ def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], k
         kind: the kind of the store. The key of a window, session or version is that in front of its times.
     """
     plain = "".join(f", {quoted(name)}" for name in columns)
-    place = "_key, _batch_ms, _offset, _value IS NOT NULL AS _is_there"
+    place = "_partition, _key, _batch_ms, _offset, _value IS NOT NULL AS _is_there"
     selects = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
     selects += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
     newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(shown)}" for name, shown in columns.items())
@@ -175,7 +176,7 @@ def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], k
 SELECT TRY(decode({key_sql(kind)})) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
     NOT arg_max(_is_there, _offset) AS deleted{newest}
 FROM ({" UNION ALL ".join(selects)})
-GROUP BY _key, _batch_ms
+GROUP BY _partition, _key, _batch_ms
 """  # noqa: S608 (as above)
 
 
@@ -186,12 +187,16 @@ def key_sql(kind: ServedKind) -> str:
 
 
 def _ends_sql(changes: str, columns: Iterable[str], before: int, first: int) -> str:
-    """The keys that were there at the end of an era, as deletions: a change that the next begins with is newer."""
+    """The rows that were there at the end of an era, as deletions; not of keys that the next begins with.
+
+    The next generation may have a key in another partition: it was not deleted then.
+    """
     nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
     return f"""
-SELECT _key, {first} AS _batch_ms, -1 AS _offset, false AS _is_there{nulls}
-FROM {changes} WHERE _batch_ms >= {before} AND _batch_ms < {first} GROUP BY _partition, _key
-HAVING arg_max(_value IS NOT NULL, _offset)
+SELECT _partition, _key, {first} AS _batch_ms, -1 AS _offset, false AS _is_there{nulls}
+FROM (FROM {changes} WHERE _batch_ms >= {before} AND _batch_ms < {first})
+    ANTI JOIN (FROM {changes} WHERE _batch_ms = {first}) USING (_key)
+GROUP BY _partition, _key HAVING arg_max(_value IS NOT NULL, _offset)
 """  # noqa: S608 (as above)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -66,12 +66,15 @@ class HistoryUpkeep:
         removed = self._vacuum(versions_ms)
         return {"exact_from_ms": self._manifest.exact_from_ms, "sorted_days": days, "vacuumed_files": removed}
 
-    def erase(self, ranges: Sequence[tuple[bytes, bytes]], kept: Collection[tuple[int, int]]) -> int:
+    def erase(
+        self, ranges: Sequence[tuple[bytes, bytes]], kept: Collection[tuple[int, int]], ends: Mapping[int, int]
+    ) -> int:
         """Drops the changes of some rows for good; returns how many.
 
         Args:
             ranges: of their row keys, from the first to before the second.
             kept: the changes that stay: partition and offset of their records, which the changelog still has.
+            ends: by partition, the end of what was read of the changelog. Later changes stay too.
 
         Raises:
             SnapshotDamagedError: another program has written to the history.
@@ -81,7 +84,11 @@ class HistoryUpkeep:
             return 0
         places = self._places(ranges)
         newest_ms = self._known.eras[-1]
-        dropped = sorted(place for place in places if place[3] < newest_ms or (place[1], place[2]) not in kept)
+        dropped = sorted(
+            place
+            for place in places
+            if place[3] < newest_ms or (place[2] < ends.get(place[1], 0) and (place[1], place[2]) not in kept)
+        )
         for day, of_day in groupby(dropped, lambda place: place[0]):
             gone = ", ".join(str(place[1:]) for place in of_day)
             place = "_partition, _offset, _batch_ms"

@@ -7,7 +7,7 @@ newest snapshot's files. So VACUUM is given the promised versions to keep, howev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,18 @@ import orjson
 from deltalake.exceptions import DeltaError
 
 from storekeeper.apps.settings import SnapshotSettings
+from storekeeper.apps.spec import StoreSpec
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.errors import SerializationError, StorageError
 from storekeeper.locations import reaching
 from storekeeper.snapshots.as_of import HISTORY
-from storekeeper.snapshots.delta_log import open_table
+from storekeeper.snapshots.columns import values_of
+from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
+from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.parquet_files import has_only
+from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.seal import SealedTable
 
 HOUR_MS = 3_600_000
@@ -151,15 +155,26 @@ def forget_versions(sealed: SealedTable) -> int:
     return len(removed)
 
 
-def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
+def optimized(store: str, as_in: Callable[[SnapshotManifest], StoreSpec], settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done.
 
-    Of the history it drops old changes, and sorts closed days by key.
+    Of the history it drops old changes, and sorts closed days by key. A run that died is simply repeated: it has left
+    the table unsealed, so the next one proves the table first.
+
+    Args:
+        store: the store's name.
+        as_in: the store in the generation of a snapshot.
+        settings: where the tables are.
     """
     with job_held(store, "snapshot", settings):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
         table, versions_ms = SealedTable.of(settings, store), round(settings.table_history_days * DAY_MS)
+
+        def prove(found: VerifiedVersion) -> None:
+            check_proven(table.path, found, values_of(as_in(found.manifest), settings))
+
+        table.to_build_on(prove)
         done = keep_up(table, promised, now_ms=now_ms, history_ms=versions_ms)
         seal = table.read()
         folded_ms = 0 if seal is None or seal.manifest is None else seal.manifest.batch_ms

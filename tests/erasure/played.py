@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import ManualClock
 from storekeeper.erasure.changelog import Place
 from storekeeper.erasure.erasure import NOT_SEARCHED, Erasure
@@ -15,6 +16,9 @@ from storekeeper.erasure.folder import ErasureFolder, ErasurePlan, Noted
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.erasure.search import Searched
 from storekeeper.erasure.tables import ErasedTables
+from storekeeper.snapshots.columns import values_of
+from storekeeper.snapshots.delta_log import VerifiedVersion
+from storekeeper.snapshots.proof import check_proven
 from storekeeper.stores.store_definitions import ServedKind
 from tests.snapshot_tables import sealed_at
 from tests.snapshots.played_log import PlayedLog, PlayedStore, batch_of
@@ -151,7 +155,7 @@ class World:
             plan=self.plan,
             folder=self.folder,
             log=self.erased_log,
-            tables=ErasedTables("words", paths[0], paths[1], self.clock),
+            tables=ErasedTables("words", paths[0], paths[1], self._prove, self.clock),
             snapshot=self.snapshot,
             upkeep=nullcontext,
             copies=self.copies,
@@ -161,6 +165,9 @@ class World:
             not_searched=NOT_SEARCHED,
             clock=self.clock,
         )
+
+    def _prove(self, found: VerifiedVersion) -> None:
+        check_proven(self.delta / "words", found, values_of(self.played.store, AppSettings()))
 
     def files_with(self, needle: str) -> list[str]:
         """The files below the root that have the bytes, as they are or in the columns of a table."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,39 @@ def test_a_row_that_the_app_writes_again_is_erased_too(world: World) -> None:
         world.erasure().run()
     world.batch({ALICE: "again"})
     world.snapshot()
+    completed(world)
+    assert world.files_with(ALICE) == []
+
+
+def test_a_change_that_a_snapshot_appends_before_the_lease_is_taken_stays_in_the_history(world: World) -> None:
+    for waited_ms in STEPS_MS[:2]:
+        world.clock.advance(waited_ms)
+        with pytest.raises(ErasurePendingError):
+            world.erasure().run()
+
+    @contextmanager
+    def upkeep() -> Iterator[None]:
+        world.batch({ALICE: "again", "carol-1": "cider"})
+        world.snapshot()
+        yield
+
+    world.clock.advance(RETENTION_MS)
+    with pytest.raises(ErasurePendingError, match=r"still has rows of them|has written them again"):
+        replace(world.erasure(), upkeep=upkeep).run()
+    assert rows_at(world, world.at_ms) == {**OTHERS, ALICE: "again"}
+    assert flaws(world) == []
+    completed(world)
+    assert world.files_with(ALICE) == []
+    assert flaws(world) == []
+
+
+def test_a_table_that_a_call_that_died_left_unsealed_is_proven(world: World) -> None:
+    with pytest.raises(ErasurePendingError):
+        world.erasure().run()
+    sealed = sealed_at(world.delta / "words")
+    seal = sealed.read()
+    assert seal is not None
+    sealed.file.write_bytes(replace(seal, writing=True).to_json())
     completed(world)
     assert world.files_with(ALICE) == []
 

@@ -39,6 +39,7 @@ SCHEMA = pa.schema(
         ("TotalLoyaltyPoints", pa.decimal128(18, 4)),
         ("InvoiceCount", pa.int64()),
         ("LastInvoiceTime", pa.timestamp("us", "UTC")),
+        ("_partition", pa.int32()),
         ("_key", pa.binary()),
     ]
 )
@@ -58,6 +59,7 @@ def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) ->
         "TotalLoyaltyPoints": Decimal(points),
         "InvoiceCount": count,
         "LastInvoiceTime": NOON,
+        "_partition": 0,
         "_key": card.encode(),
         **changes,
     }
@@ -172,6 +174,20 @@ def test_what_fell_is_still_less_in_the_next_snapshot_unless_the_last_good_one_i
                 Path(file).unlink()
     snapshot(path, 3, [row("a", count=8)])
     assert decide(gate).passed is not readable
+
+
+def test_a_key_in_several_partitions_is_compared_with_its_row_of_the_same(
+    gate: SnapshotGate, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(monkeypatch, CheckedColumn("CustomerCardNo", "string"), unique=("CustomerCardNo",))
+    for version, counts in enumerate(((10, 100), (11, 101))):
+        rows = [row("a", count=counts[0]), row("b", count=counts[1], _partition=1, _key=b"a")]
+        snapshot(path, version, rows)
+        verdict = decide(gate)
+        assert verdict.passed
+        assert verdict.rows == 2
+    snapshot(path, 2, [row("a", count=12), row("b", count=100, _partition=1, _key=b"a")])
+    assert decide(gate).reasons == ("InvoiceCount is not less than in an earlier snapshot. Failing rows: 1.",)
 
 
 def test_a_snapshot_is_compared_with_one_that_was_released(
@@ -313,11 +329,13 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
             "HundredthsOfCent": 0,
             "InvoiceCount": 2,
             "LastInvoiceTime": NOON,
+            "_partition": 0,
             "_key": b"a",
         }
     ]
     manifest = SnapshotManifest("rewards", "pos", 2, 2, second.topics["rewards"], {}, Position(), 1, {}, "test", 1)
-    committed(path, pa.Table.from_pylist(new, schema=pa.schema([*SECOND, ("_key", pa.binary())])), manifest)
+    schema = pa.schema([*SECOND, ("_partition", pa.int32()), ("_key", pa.binary())])
+    committed(path, pa.Table.from_pylist(new, schema=schema), manifest)
     assert decide(gate).reasons == ("Tier is always there. Failing rows: 1.",)
 
 

@@ -19,6 +19,7 @@ from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.snapshots.as_of import (
     Coverage,
     changes_after,
+    changes_sql,
     changes_until,
     fold_sql,
     iso_ms,
@@ -180,3 +181,32 @@ def test_values_are_typed_as_of_a_time(tmp_path: Path) -> None:
     for at_ms, points in ((first_ms, "1.5000"), (produced.now_ms, "2.5000")):
         ((found,),) = query(tmp_path, "SELECT Points FROM rewards WHERE Card = 'c1'", as_of_ms=at_ms).rows
         assert str(found) == points
+
+
+def test_a_key_in_several_partitions_has_the_changes_of_each_until_a_generation_moves_it() -> None:
+    produced = Produced()
+    produced.commit([(0, b"other", value_of("c", "1", 1)), (0, b"total", value_of("c", "10", 1))])
+    produced.commit([(0, b"total", value_of("c", "11", 1)), (1, b"total", value_of("c", "7", 1))])
+    produced.commit([(0, b"total", None), (1, b"total", value_of("c", "8", 1))])
+    produced.hand_over({(2, b"total"): value_of("c", "9", 1)})
+    produced.hand_over({})
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("history", produced.table())
+
+        def changes(of: str, eras: list[int]) -> list[tuple[str, int, float | None]]:
+            sql = changes_sql(of, {"Points": "Points"}, eras, produced.kind)
+            rows = connection.sql(sql).project("key, epoch_ms(changed_at), Points::DOUBLE").fetchall()
+            return sorted(rows, key=str)
+
+        first, second, third, moved, gone = (at_ms for at_ms, _ in produced.states)
+        expected = [
+            *(("other", first, 1.0), ("other", moved, None), ("total", first, 10.0), ("total", second, 11.0)),
+            *(("total", second, 7.0), ("total", third, 8.0), ("total", third, None), ("total", moved, 9.0)),
+            ("total", gone, None),
+        ]
+        assert changes("history", produced.eras) == sorted(expected, key=str)
+        of_era = f"(FROM history WHERE _batch_ms < {moved})"
+        of_tasks = [f"(FROM {of_era} WHERE _partition = {number})" for number in range(3)]
+        read_apart = [row for of in of_tasks for row in changes(of, produced.eras[:1])]
+        assert sorted(read_apart, key=str) == changes(of_era, produced.eras[:1])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from storekeeper.snapshots.table_upkeep import (
     promised_versions,
 )
 from tests.snapshot_tables import manifest_of, rows_in, rows_of, sealed_at, sealed_manifest, write_snapshot
-from tests.snapshots.played_log import PlayedLog, PlayedStore, batch_of
+from tests.snapshots.played_log import STORE, PlayedLog, PlayedStore, batch_of
 
 LATER_MS = 10**14
 """So far ahead that all of a table is old."""
@@ -124,7 +125,25 @@ def test_a_history_keeps_the_deletions_that_its_table_does_not_know_yet(tmp_path
         history = played.append(batch_of(1, number, played.now_ms), number)
         if not number:
             played.fold(history)
-    optimized("words", SnapshotSettings(run_dir=tmp_path, history_days=1))
+    optimized("words", lambda _: STORE, SnapshotSettings(run_dir=tmp_path, history_days=1))
     assert played.flaws() == []
     played.fold(history)
     assert DeltaTable(tmp_path / "delta" / "words").to_pyarrow_table()["Word"].to_pylist() == ["bun"]
+
+
+def test_a_run_that_died_before_it_sealed_the_table_is_repeated(tmp_path: Path) -> None:
+    now_ms = SystemClock().now_ms() - HOUR_MS
+    played = PlayedStore(tmp_path / "delta", PlayedLog("log-1"), now_ms=now_ms)
+    played.log.batch(0, now_ms, {"a": "ale", "b": "bread"})
+    played.take(batch_of(1, 0, now_ms), 0)
+    sealed = sealed_at(tmp_path / "delta" / "words")
+    before = sealed.read()
+    assert before is not None
+    DeltaTable(tmp_path / "delta" / "words").optimize.compact()
+    sealed.file.write_bytes(replace(before, writing=True).to_json())
+    done = optimized("words", lambda _: STORE, SnapshotSettings(run_dir=tmp_path))
+    assert done["table"] == "words"
+    seal = sealed.current()
+    assert seal is not None
+    assert not seal.writing
+    assert played.flaws() == []
