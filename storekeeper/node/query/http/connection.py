@@ -1,8 +1,9 @@
 """HTTP connections: the most frequent request is answered as it arrives, all others go to the app.
 
 A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
-Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
-how long a request's head may be, and how long a peer may take to send a request or to read an answer.
+Everything else goes to uvicorn's parser, which runs the ASGI application, unchanged but for offers of another protocol:
+they are left out. The limits here hold for both: how long a request's head may be, and how long a peer may take to
+send a request or to read an answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ _TURNS_TO_READ = 3
 """The loop reads what has arrived in one turn. It may be in the middle of one."""
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*(?:\r\n[ \t][^\r\n]*)*", re.IGNORECASE)
+"""The header, with the lines that continue it."""
 HotAnswer = Callable[[bytes], bytes | None]
 """The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
@@ -166,6 +170,9 @@ class AppProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its head is complete."""
         self.in_head = False
+        if self.parser.should_upgrade():
+            # What follows would be read as the next request. Only a request at rest is cleared of its offer.
+            raise ValueError("a pipelined request offers another protocol")
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -313,9 +320,12 @@ class Connection(asyncio.Protocol):
                 self._refuse_head()
             return
         self._head = b""
-        if data.index(_END) > self._server.limits.max_head_bytes:
+        head_end = data.index(_END)
+        if head_end > self._server.limits.max_head_bytes:
             self._refuse_head()
             return
+        # The parser would skip the body of a request that offers another protocol, and read it as the next request.
+        data = _UPGRADE.sub(b"", data[:head_end]) + data[head_end:]
         if self._app is None:
             self._app = self._server.parser()
             self._app.connection_made(self._transport)
