@@ -28,6 +28,7 @@ _TURNS_TO_READ = 3
 """The loop reads what has arrived in one turn. It may be in the middle of one."""
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
+_MOST_PIPELINED = 64
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*(?:\r\n[ \t][^\r\n]*)*", re.IGNORECASE)
 """The header, with the lines that continue it."""
 HotAnswer = Callable[[bytes], bytes | None]
@@ -139,6 +140,8 @@ class AppProtocol(HttpToolsProtocol):
 
     in_head = False
     in_message = False
+    in_trailers = False
+    """Or in front of a chunk's first byte: only what follows tells."""
 
     def __init__(
         self,
@@ -167,6 +170,11 @@ class AppProtocol(HttpToolsProtocol):
         self.in_head = self.in_message = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. Trailers are left out: the guard has looked at the headers before they come."""
+        if self.in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Its head is complete."""
         self.in_head = False
@@ -175,9 +183,18 @@ class AppProtocol(HttpToolsProtocol):
             raise ValueError("a pipelined request offers another protocol")
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        """A chunk begins, or the trailers do."""
+        self.in_trailers = True
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self.in_trailers = False
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """The whole request has arrived."""
-        self.in_message = False
+        self.in_message = self.in_trailers = False
         super().on_message_complete()
 
 
@@ -334,10 +351,15 @@ class Connection(asyncio.Protocol):
     def _feed(self, app: AppProtocol, data: bytes) -> None:
         was_at_rest = not app.in_message
         app.data_received(data)
+        if len(app.pipeline) > _MOST_PIPELINED:
+            # uvicorn reads on with each answer, and keeps all that it has read.
+            self._server.traffic.refuse("too-many-pipelined")
+            self._transport.abort()
+            return
         if was_at_rest or not app.in_message:
             # A request's time counts from its first byte, an answer's time from the last request.
             self._since_s = self._server.loop.time()
-        self._head_bytes = self._head_bytes + len(data) if app.in_head else 0
+        self._head_bytes = self._head_bytes + len(data) if app.in_head or app.in_trailers else 0
         if self._head_bytes > self._server.limits.max_head_bytes + len(data):
             self._refuse_head()
 

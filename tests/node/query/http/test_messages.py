@@ -24,6 +24,8 @@ def said(*parts: bytes) -> tuple[Served, bytes, dict[str, int]]:
         body, more = b"", True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return
             body, more = body + message.get("body", b""), message.get("more_body", False)
         served.append((scope["path"], body, scope["headers"]))
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
@@ -66,3 +68,40 @@ def test_one_that_comes_before_the_answer_to_another_is_refused() -> None:
     assert len(served) <= 1
     assert b"HTTP/1.1 400" in answers
     assert refused == {"malformed": 1}
+
+
+def test_requests_without_end_before_an_answer_end_the_connection() -> None:
+    served, _, refused = said(INSIDE * 1000)
+    assert len(served) <= 1
+    assert refused == {"too-many-pipelined": 1}
+
+
+def test_some_requests_may_come_before_an_answer() -> None:
+    served, answers, refused = said(INSIDE * 50 + LAST)
+    assert len(served) == answers.count(b"HTTP/1.1 200 OK") == 51
+    assert refused == {}
+
+
+CHUNKED = b"POST /k HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_trailers_are_no_headers() -> None:
+    served, _, refused = said(CHUNKED + b"1\r\nx\r\n0\r\n", b"Late: 1\r\n\r\n", LAST)
+    assert [(path, body) for path, body, _ in served] == [("/k", b"x"), ("/last", b"")]
+    assert b"late" not in dict(served[0][2])
+    assert refused == {}
+
+
+@pytest.mark.parametrize("trailers", [b"a:b\r\n" * 100, b"a" * 500], ids=["many", "long"])
+def test_trailers_without_end_are_refused(trailers: bytes) -> None:
+    served, answers, refused = said(CHUNKED + b"1\r\nx\r\n0\r\n", *[trailers] * 6)
+    assert served == []
+    assert refused == {"headers-too-large": 1}
+    assert answers.startswith(b"HTTP/1.1 431") or not answers
+
+
+def test_a_long_body_in_chunks_is_no_head() -> None:
+    chunk = b"1f4\r\n" + b"x" * 500 + b"\r\n"
+    served, _, refused = said(CHUNKED, *[chunk[:5], chunk[5:]] * 6, b"0\r\n\r\n" + LAST)
+    assert [(path, len(body)) for path, body, _ in served] == [("/k", 3000), ("/last", 0)]
+    assert refused == {}
