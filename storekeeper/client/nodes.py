@@ -78,7 +78,8 @@ class Nodes:
         """Notes that the node failed or was too slow: it is asked last for a time that grows with repeated failures."""
         until_s, failures = self._suspects.get(address, (0.0, 0))
         if until_s <= now_s:
-            lasts_s = min(_SUSPECT_MOST_S, _SUSPECT_FIRST_S * 2**failures)
+            # Bounded: after 1024 failures the power would be too large for a float.
+            lasts_s = min(_SUSPECT_MOST_S, _SUSPECT_FIRST_S * 2 ** min(failures, 8))
             self._suspects[address] = (now_s + lasts_s, failures + 1)
         self._map_wanted = True
 

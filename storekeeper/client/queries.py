@@ -185,10 +185,10 @@ def row_of(row: dict[str, Any]) -> Row:
 
 def windowed_row_of(row: dict[str, Any]) -> WindowedRow:
     """Reads a window."""
-    key, start_ms = key_of(row), int(row["window"]["start_ms"])
-    # Written as `key@start`; if the key isn't text, the whole is base64url.
-    shown = key.removesuffix(f"@{start_ms}") if isinstance(key, str) else key.removesuffix(b"@%d" % start_ms)
-    return WindowedRow(shown, start_ms, row["value"])
+    start_ms = int(row["window"]["start_ms"])
+    # Written as `key@start`; if the key isn't text, as `base64url(key)@start`.
+    key = key_of({**row, "key": row["key"].removesuffix(f"@{start_ms}")})
+    return WindowedRow(key, start_ms, row["value"])
 
 
 def session_row_of(row: dict[str, Any]) -> SessionRow:

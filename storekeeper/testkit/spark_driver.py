@@ -127,7 +127,8 @@ class SparkDriver(TopologyTestDriver):
         producer = new_producer(self._settings.kafka, {"linger.ms": 5})
         for topic, partition, _, timestamp_ms, key, value, headers in self._piped:
             own = list(headers) or None
-            producer.produce(topic, value, key, partition, timestamp=timestamp_ms, headers=own)
+            # Librdkafka takes 0 for the time of now.
+            producer.produce(topic, value, key, partition, timestamp=timestamp_ms or 1, headers=own)
         if producer.flush(_TIMEOUT_S):
             raise StateError("the broker didn't take the records: look at its log")
         self._piped = []
@@ -224,7 +225,8 @@ def _done(future: object) -> bool:
 
 
 def _letter(message: Message) -> DeadLetter:
-    headers = {name: (value or b"").decode() for name, value in message.headers() or ()}
+    # The others are the record's own, and may be no text.
+    headers = {name: (value or b"").decode() for name, value in message.headers() or () if name.startswith("dlq.")}
     partition, offset, timestamp_ms = (
         int(headers.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
     )

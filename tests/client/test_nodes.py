@@ -54,6 +54,14 @@ def test_a_node_that_fails_is_last_for_a_time_that_grows_and_ends_with_an_answer
     assert nodes.in_order("s", b"k", 100.0) == [A, B]
 
 
+def test_a_node_that_is_down_for_hours_is_still_asked_last() -> None:
+    nodes = Nodes([A, B])
+    for at_s in range(0, 6 * 1100, 6):
+        nodes.failed(A, float(at_s))
+    assert nodes.in_order("s", b"k", at_s + 4.9) == [B, A]
+    assert nodes.in_order("s", b"k", at_s + 5.1) == [A, B]
+
+
 def test_the_nodes_that_it_was_told_of_stay_when_the_map_forgets_them() -> None:
     nodes = Nodes([A])
     nodes.learn(ClusterMap("e2", {"b": B}, {}), 0.0)

@@ -49,6 +49,7 @@ class PeerHealth:
         self._p95_s = 0.0
         self._pause_s = 0.0
         self._suspect_until_s = 0.0
+        self._on_trial = False
 
     @property
     def suspect(self) -> bool:
@@ -67,12 +68,14 @@ class PeerHealth:
         self._p95_s = ordered[len(ordered) * 95 // 100]
         if latency_s < self.hedge_delay_s:
             self._pause_s = self._suspect_until_s = 0.0
+            self._on_trial = False
 
     def failed(self) -> None:
         """Notes that it did not answer, or that a node asked later answered first."""
         now_s = self._clock.monotonic_s()
-        if now_s < self._suspect_until_s:
+        if now_s < self._suspect_until_s and not self._on_trial:
             return
+        self._on_trial = False
         self._pause_s = min(_LONGEST_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
         self._suspect_until_s = now_s + self._pause_s
 
@@ -80,6 +83,7 @@ class PeerHealth:
         """Notes that a request is about to try it after a pause: other requests go elsewhere for a moment."""
         if self._pause_s and not self.suspect:
             self._suspect_until_s = self._clock.monotonic_s() + _MAX_HEDGE_S
+            self._on_trial = True
 
 
 AT_CAPACITY = "answers as many requests as it may"

@@ -254,6 +254,7 @@ class TokenBook:
         self._clock = clock
         self._revision = 0
         self._seen = self._version()
+        self._trouble = ""
         self._use(read_tokens(path) if needed or self._seen is not None else ())
         if needed and not self._records:
             raise ConfigurationError(f"there is no token in {path}: make one with `storekeeper token add NAME`")
@@ -299,13 +300,17 @@ class TokenBook:
         self._check_at_s = now_s + _CHECK_EVERY_S
         version = self._version()
         if version == self._seen:
+            self._trouble = ""
             return
-        self._seen = version
         try:
             self._use(read_tokens(self._path))
         except ConfigurationError as error:
-            log.error("tokens_not_reloaded", error=str(error))
+            # Tried again every second: `chmod` changes nothing that `_version` looks at.
+            if str(error) != self._trouble:
+                log.error("tokens_not_reloaded", error=str(error))
+            self._trouble = str(error)
         else:
+            self._seen, self._trouble = version, ""
             log.info("tokens_reloaded", tokens=len(self._records))
 
 

@@ -11,10 +11,17 @@ import httpx2
 import orjson
 import pytest
 
-from storekeeper.clock import SystemClock
+from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.node.cluster.assignment import Assignment
 from storekeeper.node.cluster.catalog import Catalog
-from storekeeper.node.query.forwarding import NoHolderAnsweredError, PeerRequest, Peers, PeerUnavailableError, Router
+from storekeeper.node.query.forwarding import (
+    NoHolderAnsweredError,
+    PeerHealth,
+    PeerRequest,
+    Peers,
+    PeerUnavailableError,
+    Router,
+)
 from storekeeper.stores.store_definitions import StoreDefinition
 from storekeeper.trace_context import current_trace
 from tests.silent_peer import SilentPeer, silent_peer
@@ -142,6 +149,25 @@ def test_nodes_that_all_hang_cost_no_more_than_the_deadline() -> None:
     router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, hangs))
     with pytest.raises(NoHolderAnsweredError):
         asyncio.run(asyncio.wait_for(router.forward("s", 0, QUESTION, deadline_s=soon()), 4))
+
+
+def test_the_pause_of_a_node_that_hangs_grows_with_each_trial() -> None:
+    clock = ManualClock()
+    health = PeerHealth(clock)
+    health.failed()
+    pauses = []
+    for _ in range(5):
+        began_s = clock.monotonic_s()
+        while health.suspect:
+            clock.advance(10)
+        pauses.append(round(clock.monotonic_s() - began_s, 1))
+        health.trying()
+        clock.advance(20)
+        health.failed()  # on trial: the other node was faster
+        health.failed()  # asked last by another request: counts once
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 4.0]
+    health.answered(0.001)
+    assert not health.suspect
 
 
 def test_a_handshake_that_is_given_up_leaves_no_connection() -> None:

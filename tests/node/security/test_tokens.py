@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from storekeeper.clock import ManualClock
 from storekeeper.errors import ConfigurationError
@@ -75,6 +76,22 @@ def test_a_file_that_breaks_leaves_the_tokens_of_before(tmp_path: Path) -> None:
     path.write_text("nonsense")
     clock.advance(1000)
     assert book.find(token.encode()) is not None
+
+
+def test_a_file_that_was_refused_is_taken_once_it_is_private(tmp_path: Path) -> None:
+    path, clock, leaked = tmp_path / "tokens", ManualClock(), new_token()
+    write_tokens(path, [record("leaked", leaked), record("a", new_token())])
+    book = TokenBook(path, clock)
+    write_tokens(path, [record("a", new_token())])
+    path.chmod(0o644)
+    with capture_logs() as logs:
+        for _ in range(3):
+            clock.advance(1000)
+            assert book.find(leaked.encode()) is not None
+    assert [line["event"] for line in logs] == ["tokens_not_reloaded"], "said once, though tried each second"
+    path.chmod(0o600)
+    clock.advance(1000)
+    assert book.find(leaked.encode()) is None
 
 
 @pytest.mark.parametrize(

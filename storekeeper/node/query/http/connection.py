@@ -1,8 +1,9 @@
 """HTTP connections: the most frequent request is answered as it arrives, all others go to the app.
 
 A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
-Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
-how long a request's head may be, and how long a peer may take to send a request or to read an answer.
+Everything else goes to uvicorn's parser, which runs the ASGI application, unchanged but for offers of another protocol:
+they are left out. The limits here hold for both: how long a request's head may be, and how long a peer may take to
+send a request or to read an answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ _TURNS_TO_READ = 3
 """The loop reads what has arrived in one turn. It may be in the middle of one."""
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
+_MOST_PIPELINED = 64
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*(?:\r\n[ \t][^\r\n]*)*", re.IGNORECASE)
+"""The header, with the lines that continue it."""
 HotAnswer = Callable[[bytes], bytes | None]
 """The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
@@ -135,6 +140,8 @@ class AppProtocol(HttpToolsProtocol):
 
     in_head = False
     in_message = False
+    in_trailers = False
+    """Or in front of a chunk's first byte: only what follows tells."""
 
     def __init__(
         self,
@@ -163,14 +170,31 @@ class AppProtocol(HttpToolsProtocol):
         self.in_head = self.in_message = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. Trailers are left out: the guard has looked at the headers before they come."""
+        if self.in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Its head is complete."""
         self.in_head = False
+        if self.parser.should_upgrade():
+            # What follows would be read as the next request. Only a request at rest is cleared of its offer.
+            raise ValueError("a pipelined request offers another protocol")
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins, or the trailers do."""
+        self.in_trailers = True
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self.in_trailers = False
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The whole request has arrived."""
-        self.in_message = False
+        self.in_message = self.in_trailers = False
         super().on_message_complete()
 
 
@@ -313,9 +337,12 @@ class Connection(asyncio.Protocol):
                 self._refuse_head()
             return
         self._head = b""
-        if data.index(_END) > self._server.limits.max_head_bytes:
+        head_end = data.index(_END)
+        if head_end > self._server.limits.max_head_bytes:
             self._refuse_head()
             return
+        # The parser would skip the body of a request that offers another protocol, and read it as the next request.
+        data = _UPGRADE.sub(b"", data[:head_end]) + data[head_end:]
         if self._app is None:
             self._app = self._server.parser()
             self._app.connection_made(self._transport)
@@ -324,10 +351,15 @@ class Connection(asyncio.Protocol):
     def _feed(self, app: AppProtocol, data: bytes) -> None:
         was_at_rest = not app.in_message
         app.data_received(data)
+        if len(app.pipeline) > _MOST_PIPELINED:
+            # uvicorn reads on with each answer, and keeps all that it has read.
+            self._server.traffic.refuse("too-many-pipelined")
+            self._transport.abort()
+            return
         if was_at_rest or not app.in_message:
             # A request's time counts from its first byte, an answer's time from the last request.
             self._since_s = self._server.loop.time()
-        self._head_bytes = self._head_bytes + len(data) if app.in_head else 0
+        self._head_bytes = self._head_bytes + len(data) if app.in_head or app.in_trailers else 0
         if self._head_bytes > self._server.limits.max_head_bytes + len(data):
             self._refuse_head()
 

@@ -9,7 +9,7 @@ _REASONS = 64
 _OTHER = "other"
 CONNECTION_REFUSALS = (
     *("connections", "connections-of-client"),
-    *("handshake", "malformed", "headers-too-large", "too-slow"),
+    *("handshake", "malformed", "headers-too-large", "too-slow", "too-many-pipelined"),
 )
 """Why connections are refused or cut off."""
 
