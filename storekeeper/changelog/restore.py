@@ -9,6 +9,7 @@
 | checkpoint above the log's end                | any                                    | `WIPE`: log lost records   |
 | checkpoint below the log's start              | any                                    | `WIPE`: gap                |
 | not whole for longer than delete.retention.ms | has records after the checkpoint       | `WIPE`: tombstones gone    |
+| whole at a time that has not come             | has records after the checkpoint       | `WIPE`: tombstones gone    |
 | checkpoint                                    | anything else                          | `RESUME` at the checkpoint |
 
 `WIPE` is a replay from the log's start into an emptied store. Rows are a copy of the log, so it loses nothing.
@@ -26,6 +27,8 @@ from storekeeper.changelog.checkpoint import Checkpoint
 
 FAR_BEHIND_RECORDS = 200_000
 """A store that lacks as many records is far behind: a seed may pay, and a node restores it in a process of its own."""
+_CLOCKS_APART_MS = 60_000
+"""The clock of another machine that held the rows may be ahead by so much."""
 SEED_MARGIN_MS = 3_600_000
 """Time to load a seed and to read the log on from there, before deletions since then are gone from the log."""
 
@@ -94,7 +97,7 @@ def plan_restore(checkpoint: Checkpoint | None, *, empty: bool, log: LogState, b
         checkpoint: that of the store's metadata, or None.
         empty: whether the store holds no rows.
         log: the changelog partition now.
-        behind_ms: the time since the rows were last known to equal the whole log.
+        behind_ms: the time since the rows were last known to equal the whole log; negative if that time has not come.
     """
     if checkpoint is None:
         if empty:
@@ -171,6 +174,7 @@ def _mismatch(checkpoint: Checkpoint, log: LogState, behind_ms: int) -> RestoreR
     if checkpoint.offset < log.start_offset:
         return RestoreReason.BELOW_LOG_START
     behind = checkpoint.offset < log.end_offset
-    if behind and behind_ms >= log.delete_retention_ms:
+    # The clock was ahead when the rows were whole: nobody knows how long ago that was.
+    if behind and not -_CLOCKS_APART_MS <= behind_ms < log.delete_retention_ms:
         return RestoreReason.TOMBSTONES_EXPIRED
     return None

@@ -49,14 +49,17 @@ class KeyCheck:
         """
         if self.count == 1:
             return
-        for source in self.sub.sources:
-            if source.topic in self.topics:
-                keyed = [record for record in records if record[4] is not None and record[0] == source.topic]
-                self._check(source.key_serde, keyed)
+        checked = [source for source in self.sub.sources if source.topic in self.topics]
+        plain = {source.topic for source in checked if isinstance(source.key_serde, _OF_ONE_FORM)}
+        self._check(None, plain, records)  # nearly always all topics: one pass
+        for source in checked:
+            if source.topic not in plain:
+                self._check(source.key_serde, {source.topic}, records)
 
-    def _check(self, serde: Serde[Any], records: Sequence[RecordFields]) -> None:
+    def _check(self, serde: Serde[Any] | None, topics: Container[str], records: Sequence[RecordFields]) -> None:
+        records = [record for record in records if record[4] is not None and record[0] in topics]
         written = [record[4] or b"" for record in records]
-        keys = written if isinstance(serde, _OF_ONE_FORM) else _as_rows_have_them(serde, written)
+        keys = written if serde is None else _as_rows_have_them(serde, written)
         found = partitions_of(keys, self.count)
         for place in np.flatnonzero(found != self.partition)[:1]:
             topic, partition, offset, *_ = records[place]

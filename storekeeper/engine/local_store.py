@@ -26,7 +26,7 @@ from storekeeper.changelog.seeds import Behind, SeedRow, SeedSource, load_seeds
 from storekeeper.changelog.skipped import headers_of, skip_reason
 from storekeeper.clock import Clock
 from storekeeper.engine.restore_progress import Restoring
-from storekeeper.engine.store_backends import TaskBackend
+from storekeeper.engine.store_backends import TaskBackend, emptied, opened, put_aside
 from storekeeper.errors import StoreCorruptedError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.bytes_store import BytesStore, is_empty
@@ -57,7 +57,7 @@ class LocalStore:
         self._partition = partition
         self._clock = clock
         self._seeds = seeds
-        self.backend = self._opened()
+        self.backend = opened(holder, spec.name)
         self._position = 0
         self._whole_at_ms = 0
 
@@ -164,8 +164,8 @@ class LocalStore:
             position = position_of(self.backend)
         except StoreCorruptedError as error:
             self._holder.close(self.backend)
-            self._set_aside(error)
-            self.backend = self._opened()
+            put_aside(self._holder, self._spec.name, error)
+            self.backend = opened(self._holder, self._spec.name)
             return None, 0
         return (None, 0) if position is None else position
 
@@ -173,20 +173,7 @@ class LocalStore:
         return LostChangelogError.of(self._changelog.topic, self._partition, f"{how} at {offset}", why)
 
     def _empty(self) -> None:
-        self._holder.close(self.backend)
-        self._holder.remove()
-        self.backend = self._opened()
-
-    def _opened(self) -> BytesStore:
-        """Opens the store. A damaged one is set aside, and an empty one takes its place."""
-        while True:
-            try:
-                return self._holder.open()
-            except StoreCorruptedError as error:
-                self._set_aside(error)
-
-    def _set_aside(self, error: StoreCorruptedError) -> None:
-        _log.warning("local_store_damaged", store=self._spec.name, aside=self._holder.set_aside(), why=str(error))
+        self.backend = emptied(self._holder, self.backend, self._spec.name)
 
 
 def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:

@@ -1,6 +1,7 @@
 """What holds the rows of a task's stores: a folder of RocksDB, the memory of the worker process, or a Redis server.
 
-Each is a replica of the store's changelog, with its position in it: see `local_store`.
+Each is a replica of the store's changelog, with its position in it: see `local_store`; or has no changelog: see
+`unlogged_store`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import structlog
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import ConfigurationError, StorageError, StoreCorruptedError
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _LOCK_PATIENCE_S = 20.0
 _LOCK_PAUSE_S = 0.1
+
+_log = structlog.get_logger(__name__)
 
 _kept: dict[Path, BytesStore] = {}
 """The stores in this process's memory, by the folder that they would have on disk."""
@@ -60,6 +65,35 @@ class TaskBackend(Protocol):
     def set_aside(self) -> str:
         """Puts the damaged rows of the closed store out of the way; returns where they are now."""
         ...
+
+
+def opened(holder: TaskBackend, store: str) -> BytesStore:
+    """Opens a store. A damaged one is set aside, and an empty one takes its place.
+
+    Args:
+        holder: holds its rows.
+        store: its name, for the log.
+
+    Raises:
+        StorageError: as `TaskBackend.open`.
+    """
+    while True:
+        try:
+            return holder.open()
+        except StoreCorruptedError as error:
+            put_aside(holder, store, error)
+
+
+def put_aside(holder: TaskBackend, store: str, error: StoreCorruptedError) -> None:
+    """Puts the damaged rows of a closed store out of the way, and says so in the log."""
+    _log.warning("local_store_damaged", store=store, aside=holder.set_aside(), why=str(error))
+
+
+def emptied(holder: TaskBackend, rows: BytesStore, store: str) -> BytesStore:
+    """Closes an open store, deletes its rows, and opens it again."""
+    holder.close(rows)
+    holder.remove()
+    return opened(holder, store)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from storekeeper.engine.parcels import parcels_of, passed
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.store_backends import TaskBackend, task_backend
+from storekeeper.engine.store_backends import TaskBackend, put_aside, task_backend
 from storekeeper.engine.task_input import check_input_complete
 from storekeeper.engine.transaction import Transaction
 from storekeeper.engine.unlogged_store import UnloggedStore
@@ -93,9 +93,11 @@ class TaskRun:
             with closing(_LocalStores(self)) as stores:
                 stores.catch_up(transaction.committed)
                 return self._run(records, transaction, stores)
-        except StoreCorruptedError:
+        except StoreCorruptedError as error:
             transaction.abandon()
-            self._set_stores_aside()
+            # RocksDB finds damage in a file only on reading it. The next attempt restores the stores.
+            for spec in self.sub.stores:
+                put_aside(self.holder(spec), spec.name, error)
             raise
         except BaseException as error:
             transaction.abandon()
@@ -190,11 +192,6 @@ class TaskRun:
             if letter.record.offset != NOWHERE
             and (letter.error_class == by_the_clock or letter.operator not in run_again)
         )
-
-    def _set_stores_aside(self) -> None:
-        """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
-        for spec in self.sub.stores:
-            _log.warning("local_store_damaged", store=spec.name, aside=self.holder(spec).set_aside())
 
     def holder(self, spec: TopologyStore) -> TaskBackend:
         """What holds the rows of one of the task's stores."""

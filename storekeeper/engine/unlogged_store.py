@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import structlog
 
-from storekeeper.engine.store_backends import TaskBackend
+from storekeeper.engine.store_backends import TaskBackend, emptied, opened, put_aside
 from storekeeper.errors import StoreCorruptedError
-from storekeeper.stores.bytes_store import BytesStore, is_empty
+from storekeeper.stores.bytes_store import is_empty
 
 _BATCH = b"last-batch"
 
@@ -29,7 +29,7 @@ class UnloggedStore:
 
     def __init__(self, name: str, holder: TaskBackend) -> None:
         self._name, self._holder = name, holder
-        self.backend = self._opened()
+        self.backend = opened(holder, name)
 
     def catch_up(self, committed: bytes | None) -> None:
         """Empties the store if it lacks a batch.
@@ -39,16 +39,14 @@ class UnloggedStore:
         """
         try:
             found = self.backend.metadata(_BATCH)
-        except StoreCorruptedError:
+        except StoreCorruptedError as error:
             self._holder.close(self.backend)
-            self._holder.set_aside()
-            self.backend, found = self._opened(), None
+            put_aside(self._holder, self._name, error)
+            self.backend, found = opened(self._holder, self._name), None
         if found == committed or (found is None and is_empty(self.backend)):
             return
         _log.warning("unlogged_store_emptied", store=self._name, why="a batch was committed and not written to it")
-        self._holder.close(self.backend)
-        self._holder.remove()
-        self.backend = self._opened()
+        self.backend = emptied(self._holder, self.backend, self._name)
 
     def written(self, batch: bytes) -> Mapping[bytes, bytes | None]:
         """The metadata to write with the rows of a batch."""
@@ -57,12 +55,3 @@ class UnloggedStore:
     def close(self) -> None:
         """Closes the store."""
         self._holder.close(self.backend)
-
-    def _opened(self) -> BytesStore:
-        """Opens the store. A damaged one is set aside, and an empty one takes its place."""
-        while True:
-            try:
-                return self._holder.open()
-            except StoreCorruptedError as error:
-                aside = self._holder.set_aside()
-                _log.warning("local_store_damaged", store=self._name, aside=aside, why=str(error))

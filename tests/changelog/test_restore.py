@@ -49,6 +49,7 @@ def test_an_empty_store_replays_the_log_from_its_start() -> None:
         (replace(CHECKPOINT, offset=99), LOG, RestoreReason.BELOW_LOG_START),
         (replace(CHECKPOINT, offset=5), replace(LOG, start_offset=0, end_offset=0), RestoreReason.AHEAD_OF_LOG),
         (replace(CHECKPOINT, whole_at_ms=NOW_MS - DAY_MS), LOG, RestoreReason.TOMBSTONES_EXPIRED),
+        (replace(CHECKPOINT, whole_at_ms=NOW_MS + DAY_MS), LOG, RestoreReason.TOMBSTONES_EXPIRED),
     ],
 )
 def test_rows_that_do_not_fit_the_log_are_wiped(

@@ -92,9 +92,9 @@ class SparkRun:
         run_query(self._started(around), self.context)
 
     @contextmanager
-    def running(self) -> Iterator[BatchQuery]:
+    def running(self, around: Callable[[ProcessBatch], ProcessBatch] = lambda process: process) -> Iterator[BatchQuery]:
         """Runs the app's query until the block ends, as a driver does."""
-        query = self._started(lambda process: process)
+        query = self._started(around)
         try:
             yield query
         finally:

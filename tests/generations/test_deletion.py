@@ -18,6 +18,7 @@ from storekeeper.generations.comparison import ComparisonVerdict
 from storekeeper.generations.deletion import delete_generation
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation, GenerationState
+from tests.deleted_topics import topics_of
 
 CHANGELOG, AGAIN = "pos-rewards-changelog", "pos-again-repartition"
 FIRST = Generation(1, GenerationState.RETIRED, {"rewards": CHANGELOG})
@@ -29,18 +30,7 @@ READ = ["pos", "returns", "pos-team-repartition", AGAIN]
 def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The topics that are deleted."""
     gone: list[str] = []
-
-    class Topics:
-        def __init__(self, _: object) -> None:
-            pass
-
-        def names(self) -> list[str]:
-            return [*READ, CHANGELOG]
-
-        def delete(self, names: Iterable[str]) -> None:
-            gone.extend(names)
-
-    monkeypatch.setattr(deletion, "Topics", Topics)
+    monkeypatch.setattr(deletion, "Topics", topics_of([*READ, CHANGELOG], gone))
     monkeypatch.setattr(deletion, "delete_remote_rows", lambda *_: None)
     return gone
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from storekeeper.ops.platform_apps import remember_apps, removed_stores
 from storekeeper.ops.retire import retire
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
+from tests.deleted_topics import topics_of
 
 CHANGELOG = "pos-rewards-changelog"
 SERVED = f"rewards={CHANGELOG}"
@@ -43,18 +43,7 @@ class OneNode:
 def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The topics that are deleted."""
     gone: list[str] = []
-
-    class Topics:
-        def __init__(self, _: object) -> None:
-            pass
-
-        def names(self) -> list[str]:
-            return [CHANGELOG, "pos", *IDS]
-
-        def delete(self, names: Iterable[str]) -> None:
-            gone.extend(names)
-
-    monkeypatch.setattr(retiring, "Topics", Topics)
+    monkeypatch.setattr(retiring, "Topics", topics_of([CHANGELOG, "pos", *IDS], gone))
     monkeypatch.setattr(retiring, "running_supervisor", lambda _: OneNode())
     return gone
 

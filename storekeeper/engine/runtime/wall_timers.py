@@ -1,4 +1,4 @@
-"""When the timers by the wall clock of an app's tasks are due, as far as its last batch has told.
+"""When the timers by the wall clock of an app's tasks are due, as far as its last batch has reported.
 
 A timer fires in a batch. So where there are such timers, all tasks that may have one take part in each batch, and a
 batch without records is run when nothing else is. What runs no processor learns nothing here, and has no such batch.
@@ -24,7 +24,7 @@ class WallTimers:
     Attributes:
         possible: the numbers of the sub-topologies whose tasks may have timers.
         subs: of those, the ones whose tasks take part in the next batch, with or without records: all until a batch
-            has told which of them have timers by the wall clock.
+            has reported which of them have timers by the wall clock.
     """
 
     possible: frozenset[int]

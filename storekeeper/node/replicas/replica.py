@@ -417,7 +417,7 @@ class Replica(ReplicaRows):
         While the process runs, this is monotonic time; a jump of the wall clock counts only across a restart.
         """
         if self._whole_at_s is None:
-            return max(0, self._clock.now_ms() - checkpoint.whole_at_ms)
+            return self._clock.now_ms() - checkpoint.whole_at_ms
         fresh_at_s = self.tracker.fresh_at_s
         whole_at_s = self._whole_at_s if fresh_at_s is None else max(self._whole_at_s, fresh_at_s)
         return int((self._clock.monotonic_s() - whole_at_s) * 1000)

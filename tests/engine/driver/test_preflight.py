@@ -242,8 +242,10 @@ def test_an_own_topic_that_does_not_keep_times_is_refused_by_name(tmp_path: Path
     topics.stamped = ("counted-events", "counted-out")
     preflight(spec, settings, topics, ManualClock())
     topics.stamped = (*topics.stamped, topic)
-    told = f"topics of counted don't keep the times of records: {topic}. Set message.timestamp.type=CreateTime on each"
-    with pytest.raises(ConfigurationError, match=told):
+    message = (
+        f"topics of counted don't keep the times of records: {topic}. Set message.timestamp.type=CreateTime on each"
+    )
+    with pytest.raises(ConfigurationError, match=message):
         preflight(spec, settings, topics, ManualClock())
 
 
@@ -269,8 +271,10 @@ def test_where_a_planned_batch_begins_to_read_a_topic_must_still_be_there(
     claim, path = preflight(spec, settings, topics, ManualClock()).claim, settings.checkpoint_dir("merged")
     write_checkpoint(path, ends, committed=finished, initial=initial)
     replace(claim, query_id=BatchCheckpoint(path).query_id()).write(path)
-    told = pytest.raises(UnusableCheckpointError, match=r"offset 49 of merged-right partition 0, .* offsets 50 to 90")
-    with nullcontext() if goes_on else told:
+    refused = pytest.raises(
+        UnusableCheckpointError, match=r"offset 49 of merged-right partition 0, .* offsets 50 to 90"
+    )
+    with nullcontext() if goes_on else refused:
         found = preflight(spec, settings, topics, ManualClock())
         assert found.position.offset("merged-right", 0) == (50 if finished == 1 else 70)
 

@@ -1,4 +1,4 @@
-"""When a batch without records is due, by what the tasks of the last batch have told."""
+"""When a batch without records is due, by what the tasks of the last batch have reported."""
 
 from __future__ import annotations
 
