@@ -20,7 +20,8 @@ from storekeeper.cli.output import (
     write_rows,
     write_value,
 )
-from storekeeper.cli.times import TIMES, time_option
+from storekeeper.cli.times import TIMES, duration_option, time_option
+from storekeeper.clock import SystemClock
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 
 if TYPE_CHECKING:
@@ -184,8 +185,9 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     lower: Annotated[str | None, typer.Option("--from", help=f"From this time on: {TIMES}.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {TIMES}.")] = None,
     active: Annotated[
-        bool, typer.Option("--active", help="Only sessions that a record would still extend now.")
-    ] = False,
+        str | None,
+        typer.Option("--active", metavar="GAP", help="Only sessions that a record would still extend: 30m, say."),
+    ] = None,
     as_of: AsOf = None,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
@@ -197,10 +199,10 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
 
     Example: storekeeper fetch sales STR1534 --from -1h --to now
     """
-    if active and (key is not None or lower is not None or upper is not None):
+    if active is not None and (key is not None or lower is not None or upper is not None):
         raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
     at_ms = _at(as_of)
-    if active or {one["store"]: one["kind"] for one in client.stores()}.get(store) == "session":
+    if active is not None or {one["store"]: one["kind"] for one in client.stores()}.get(store) == "session":
         rows: Iterable[Any] = _sessions(client.session(store), key, lower, upper, active=active, at_ms=at_ms)
         missing = f"store {store} has no session there"
     else:
@@ -216,11 +218,12 @@ def _sessions(
     lower: str | None,
     upper: str | None,
     *,
-    active: bool,
+    active: str | None,
     at_ms: int | None,
 ) -> Iterable[SessionRow]:
-    if active:
-        return store.active(at_ms, as_of=at_ms)
+    if active is not None:
+        seen_ms = SystemClock().now_ms() if at_ms is None else at_ms
+        return store.active(seen_ms, duration_option(active, "--active"), as_of=at_ms)
     if key is None:
         return store.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"), as_of=at_ms)
     from_ms = None if lower is None else time_option(lower, "--from", "")

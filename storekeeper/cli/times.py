@@ -13,12 +13,12 @@ TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 """The forms, for an option's help."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO = re.compile(r"-(\d{1,9})([smhd])")
+_LONG = re.compile(r"(\d{1,9})([smhd])")
 
 
 def is_ago(text: str) -> bool:
     """Whether it says how long ago a time is, such as `-15m`."""
-    return _AGO.fullmatch(text) is not None
+    return text.startswith("-") and _LONG.fullmatch(text[1:]) is not None
 
 
 def parse_time(text: str, now_ms: int) -> int:
@@ -31,15 +31,38 @@ def parse_time(text: str, now_ms: int) -> int:
         return now_ms
     if text.isascii() and text.isdigit() and len(text) > 4:
         return int(text)
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return max(0, now_ms - int(ago[1]) * _UNIT_MS[ago[2]])
+    if is_ago(text):
+        return max(0, now_ms - parse_duration(text[1:]))
     try:
         at = datetime.fromisoformat(text)
         return max(0, (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1))
     except (ValueError, OverflowError) as error:
         msg = f"{text!r} is not a time: write epoch milliseconds, 2026-01-31T18:00:00Z, now, or -15m, -1h, -2d"
         raise ValueError(msg) from error
+
+
+def parse_duration(text: str) -> int:
+    """The milliseconds that a text such as `30m` means.
+
+    Raises:
+        ValueError: it is not a duration; the message is a sentence that names the forms.
+    """
+    long = _LONG.fullmatch(text)
+    if long is None:
+        raise ValueError(f"{text!r} is not a duration: write 90s, 30m, 1h or 2d")
+    return int(long[1]) * _UNIT_MS[long[2]]
+
+
+def duration_option(text: str, option: str) -> int:
+    """The value of an option that is a duration.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def time_option(text: str | None, option: str, default: str) -> int:

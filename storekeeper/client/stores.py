@@ -312,14 +312,14 @@ class RemoteSessionStore(RemoteStore[C_co]):
     @_paged
     def active(
         self,
-        at_ms: int | None = None,
-        gap_ms: int | None = None,
+        at_ms: int,
+        gap_ms: int,
         *,
         as_of: int | None = None,
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
     ) -> Query[Page[SessionRow]]:
-        """Sessions that a record at `at_ms` would still extend; None stands for now and for the app's own gap."""
+        """Sessions that a record at `at_ms` would still extend, by an inactivity gap of `gap_ms`: that of the app."""
         parameters = [("limit", page_rows), ("at_ms", at_ms), ("gap_ms", gap_ms), _as_of(as_of)]
         return about(self.name, "sessions/{}/active", parameters, page_of(SessionRow, session_row_of), options)
 

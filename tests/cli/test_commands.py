@@ -172,7 +172,10 @@ def test_sessions(run: Command) -> None:
     (one,) = lines(run("fetch", "visits", "u1", "--output", "json"))
     assert one == {"key": "u1", "start_ms": BEGAN_MS, "end_ms": BEGAN_MS + 60_000, "value": {"Clicks": 3}}
     assert len(lines(run("fetch", "visits", "--from", str(BEGAN_MS), "--to", "now", "--output", "json"))) == 3
-    assert run("fetch", "visits", "u1", "--active").exit_code == 2
+    assert run("fetch", "visits", "u1", "--active", "30m").exit_code == 2
+    assert run("fetch", "visits", "--active", "half an hour").exit_code == 2
+    assert run("fetch", "visits", "--active", "30m").exit_code == 3, "they ended long ago"
+    assert len(lines(run("fetch", "visits", "--active", "9999d", "--output", "json"))) == 3
 
 
 def test_ranks(run: Command) -> None:

@@ -144,7 +144,8 @@ class AppControl:
             return False
         process = self._supervisor.process(self._name)
         age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
-        is_stuck = process.state == "RUNNING" and age_s > self._patience.start_s
+        # Of a process that started while the clock was ahead, nobody knows the age.
+        is_stuck = process.state == "RUNNING" and not 0 <= age_s <= self._patience.start_s
         return self.restart() if is_stuck else self._start()
 
     def _start(self) -> bool:
