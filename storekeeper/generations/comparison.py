@@ -11,7 +11,7 @@ that differ are masked: a few characters of the key, and never a value.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,8 @@ Change = tuple[bytes, bytes | None]
 Convert = Callable[[bytes, bytes], Sequence[Row]]
 
 _HEAD = struct.Struct(">Ii")
+_PARTITION = struct.Struct(">i")
+_ANYWHERE = -1
 _DELETED = -1
 _PARTS = 64
 """How many files each content is split into: the largest of them must fit into memory."""
@@ -209,8 +211,9 @@ def compare_generations(kafka: Kafka, folder: Path, one: Generation, other: Gene
     """Compares two paused generations of an app.
 
     The rows of the one with fewer migrations are converted. All stores that both have are compared together;
-    a row is the same only if it is in the same store. `folder` holds temporary files, as large as the changelogs'
-    content.
+    a row is the same only if it is in the same store, and in the same partition unless rows move: to other keys, or to
+    another number of partitions. Where they move, rows of one key in several partitions can't be converted. `folder`
+    holds temporary files, as large as the changelogs' content.
 
     Raises:
         GenerationRefusedError: the migrations of neither begin with those of the other.
@@ -220,36 +223,37 @@ def compare_generations(kafka: Kafka, folder: Path, one: Generation, other: Gene
     older, newer = sorted((one, other), key=lambda generation: len(generation.migrations))
     chain, both = chain_between(older, newer), older.topics.keys() & newer.topics.keys()
     chains = {store: chain.of(store) for store in both}
+    before, after = (
+        {store: Changelog(kafka, generation.topics[store]) for store in sorted(both)} for generation in (older, newer)
+    )
+    moved = {
+        store
+        for store in both
+        if chains[store].changes_key or len(before[store].partitions) != len(after[store].partitions)
+    }
 
     def convert(whole: bytes, value: bytes) -> list[StoreRecord]:
-        store, key = _apart(whole)
-        return [(_whole(store, new_key), new_value) for new_key, new_value in chains[store].convert(key, value)]
+        store, partition, key = _apart(whole)
+        at = _ANYWHERE if store in moved else partition
+        return [(_whole(store, at, new_key), new_value) for new_key, new_value in chains[store].convert(key, value)]
 
-    before, after = (
-        _content(kafka, {store: generation.topics[store] for store in sorted(both)}) for generation in (older, newer)
-    )
-    return compare(before, after, convert, folder, key_of=lambda whole: _apart(whole)[1])
+    return compare(_content(before), _content(after, moved), convert, folder, key_of=lambda whole: _apart(whole)[2])
 
 
-def _content(kafka: Kafka, topics: Mapping[str, str]) -> Iterator[Change]:
-    for store, topic in topics.items():
-        for key, value in read_changelog(kafka, topic):
-            yield _whole(store, key), value
+def _content(logs: Mapping[str, Changelog], moved: Container[str] = ()) -> Iterator[Change]:
+    """The records of stores, by store, partition and key; those of `moved` ones by store and key."""
+    for store, log in logs.items():
+        for partition in log.partitions:
+            at = _ANYWHERE if store in moved else partition
+            for record in log.scan(partition, *log.committed(partition)):
+                yield _whole(store, at, record.key or b""), record.value
 
 
-def _whole(store: str, key: bytes) -> bytes:
-    """A key and its store as one: no store's name has a zero byte."""
-    return store.encode() + b"\0" + key
+def _whole(store: str, partition: int, key: bytes) -> bytes:
+    """A key with its store and partition: no store's name has a zero byte."""
+    return store.encode() + b"\0" + _PARTITION.pack(partition) + key
 
 
-def _apart(whole: bytes) -> tuple[str, bytes]:
-    store, _, key = whole.partition(b"\0")
-    return store.decode(), key
-
-
-def read_changelog(kafka: Kafka, topic: str) -> Iterator[Change]:
-    """The rows and tombstones that a changelog holds now, partition by partition in the order of offsets."""
-    changelog = Changelog(kafka, topic)
-    for partition in changelog.partitions:
-        for record in changelog.scan(partition, *changelog.committed(partition)):
-            yield record.key or b"", record.value
+def _apart(whole: bytes) -> tuple[str, int, bytes]:
+    store, _, rest = whole.partition(b"\0")
+    return store.decode(), *_PARTITION.unpack_from(rest), rest[_PARTITION.size :]

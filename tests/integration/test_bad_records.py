@@ -19,11 +19,11 @@ from harness.waiting import eventually
 from storekeeper.apps.registry import store_named
 from storekeeper.changelog.scan import Changelog
 from storekeeper.cli.entry import app
-from storekeeper.generations.comparison import read_changelog
 from storekeeper.stores.row_digest import to_hex
 from storekeeper.verification.copies import Fold, of_stored_row
 from tests.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 from tests.faults.test_restore import everything
+from tests.integration.changelog_records import read_changelog
 
 pytestmark = pytest.mark.broker
 

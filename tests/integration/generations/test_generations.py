@@ -19,11 +19,11 @@ from harness.topics import end_offsets, read_topic
 from state.rewards import REWARDS_BY_REGION, REWARDS_TIER, Rewards
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
 from storekeeper.node.cluster.aliases import read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.serdes.struct import StructSerde
+from tests.integration.changelog_records import read_changelog
 from tests.integration.generations.generation_steps import GenerationSteps
 
 pytestmark = [
