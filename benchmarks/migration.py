@@ -34,6 +34,7 @@ from benchmarks.failover import p99_ms
 from benchmarks.results import Measure, write_results
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
+from harness.changelog_records import read_changelog
 from harness.node_process import COMPACTED, NodeProcess, make_nodes
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
@@ -42,7 +43,6 @@ from state.rewards import REWARDS_BY_REGION, REWARDS_TIER, Rewards, region_of
 from storekeeper.apps.registry import stores
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
-from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
 from storekeeper.generations.status import behind as behind_of
 from storekeeper.serdes.struct import StructSerde

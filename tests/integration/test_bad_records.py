@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
 from harness.broker import Broker
+from harness.changelog_records import read_changelog
 from harness.node_process import NodeProcess, make_nodes, started, write
 from harness.topics import end_offsets
 from harness.waiting import eventually
@@ -23,7 +24,6 @@ from storekeeper.stores.row_digest import to_hex
 from storekeeper.verification.copies import Fold, of_stored_row
 from tests.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 from tests.faults.test_restore import everything
-from tests.integration.changelog_records import read_changelog
 
 pytestmark = pytest.mark.broker
 

@@ -9,7 +9,7 @@ import orjson
 
 from harness.app_process import AppProcesses
 from harness.broker import Broker
-from tests.integration.changelog_records import read_changelog
+from harness.changelog_records import read_changelog
 
 
 @dataclass

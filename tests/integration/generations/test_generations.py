@@ -13,6 +13,7 @@ import pytest
 
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import start_broker
+from harness.changelog_records import read_changelog
 from harness.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
@@ -23,7 +24,6 @@ from storekeeper.generations.migration import Chain
 from storekeeper.node.cluster.aliases import read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.serdes.struct import StructSerde
-from tests.integration.changelog_records import read_changelog
 from tests.integration.generations.generation_steps import GenerationSteps
 
 pytestmark = [
