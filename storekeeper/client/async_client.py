@@ -149,7 +149,7 @@ class AsyncStateClient(Stores):
             while True:
                 step = exchange.step(self._now_s())
                 if isinstance(step, Answered):
-                    return self._core.finish(query, step.reply)
+                    return self._core.finish(query, step.reply, self._now_s())
                 if isinstance(step, Ask):
                     running[asyncio.create_task(self._send(step, query.body))] = step.attempt
                 else:

@@ -139,7 +139,7 @@ class StateClient(Stores):
             for future in running:
                 future.cancel()
         with self._lock:
-            return self._core.finish(query, step.reply)
+            return self._core.finish(query, step.reply, self._now_s())
 
     def _begin(self, exchange: Exchange, ask: Ask, body: bytes | None, running: _Running) -> None:
         """Asks from this thread while no other attempt runs or is due, else from a thread of the pool."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from storekeeper.client.answers import Reply, error_of, is_unknown_key, reading
 from storekeeper.client.exchange import ClientLimits, Exchange
 from storekeeper.client.nodes import ClusterMap, Nodes
+from storekeeper.client.positions import Positions
 from storekeeper.client.queries import Query, document
 from storekeeper.client.readings import Reading
-from storekeeper.errors import InvalidArgumentError
 from storekeeper.protocol.freshness import FreshnessRequirement
 from storekeeper.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 
-_WAIT_MS = 500
 MAP_PATH = "/state/cluster"
 _EPOCH = "storekeeper-epoch"
+_HISTORY = "history"
 
 
 class ClientCore:
@@ -32,16 +30,16 @@ class ClientCore:
         self.nodes = Nodes(seeds)
         self.limits = limits
         self._monotonic = monotonic
-        self._seen: dict[str, PositionToken] = {}
+        self._positions = Positions()
         self._random = random.Random()  # noqa: S311 - it spreads pauses, it guards nothing
 
     def begin(self, query: Query[Any], now_s: float) -> Exchange:
         """The exchange for a query."""
-        requirement = self.added_to(query.requirement, query.store)
+        requirement = self.added_to(query.requirement, query.store, now_s)
         return Exchange(query, requirement, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s)
 
-    def finish(self, query: Query[T], reply: Reply) -> Reading[T]:
-        """The answer as a value.
+    def finish(self, query: Query[T], reply: Reply, now_s: float) -> Reading[T]:
+        """The answer, which has arrived by `now_s`, as a value.
 
         Raises:
             StateError: the error that the answer stands for, if it is one.
@@ -54,23 +52,18 @@ class ClientCore:
         else:
             raise error_of(reply)
         answer = reading(reply, value)
-        if self._monotonic and answer.position and query.store:
-            with contextlib.suppress(InvalidArgumentError):  # a token that can't be read is ignored
-                self.require(query.store, PositionToken.parse(answer.position))
+        # What a store was in the past stays as it is: it says nothing about later answers.
+        if self._monotonic and query.store and answer.role != _HISTORY:
+            self._positions.saw(query.store, answer.position, now_s)
         return answer
 
     def require(self, store: str, token: PositionToken) -> None:
         """From now on, answers about a store must include everything up to the token's positions."""
-        seen = self._seen.get(store)
-        self._seen[store] = token if seen is None else seen.merged(token)
+        self._positions.require(store, token)
 
-    def added_to(self, requirement: FreshnessRequirement, store: str) -> FreshnessRequirement:
-        """The requirement plus the positions seen. Nodes may wait a moment for a replica to reach them."""
-        seen = self._seen.get(store)
-        if seen is None:
-            return requirement
-        both = seen if requirement.position is None else requirement.position.merged(seen)
-        return replace(requirement, position=both, wait_ms=max(requirement.wait_ms, _WAIT_MS))
+    def added_to(self, requirement: FreshnessRequirement, store: str, now_s: float) -> FreshnessRequirement:
+        """The requirement plus what `positions` adds."""
+        return self._positions.added_to(requirement, store, now_s)
 
     def map_query(self, now_s: float) -> Query[Any] | None:
         """The query for the cluster's map if it is due, otherwise None."""

@@ -95,7 +95,10 @@ class Exchange:
         self._timeout_s = limits.timeout_s if query.timeout_s is None else query.timeout_s
         self._deadline_s = now_s + self._timeout_s
         # If a replica lacks what this client has seen itself, it is waited for until the deadline.
-        own = requirement.position == query.requirement.position
+        own = (requirement.position, requirement.max_staleness_ms) == (
+            query.requirement.position,
+            query.requirement.max_staleness_ms,
+        )
         self._stale_until_s = now_s + query.requirement.wait_ms / 1000 if own else self._deadline_s
         self._attempts: dict[int, _Attempt] = {}
         self._begun = 0

@@ -68,6 +68,11 @@ class PositionToken:
         """The token that includes both: the later offset of each partition."""
         return PositionToken(self.changelog.merged(other.changelog), self.source.merged(other.source))
 
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether `parse` takes it: it names few enough partitions, and its text is short enough."""
+        return _count(self.changelog, self.source) <= MAX_TOKEN_PARTITIONS and len(self.encode()) <= MAX_TOKEN_CHARS
+
     def encode(self) -> str:
         """The opaque form. Equal tokens give equal text."""
         fields = {"c": _as_json(self.changelog), "s": _as_json(self.source), "v": _VERSION}
@@ -98,7 +103,7 @@ class PositionToken:
                 "the position is not a token: give the header storekeeper-position of an answer, or "
                 "topic:partition:offset"
             ) from error
-        _check_size(token.changelog, token.source)
+        _check_count(_count(token.changelog, token.source))
         if token.encode() != text:
             raise InvalidArgumentError("the position is not canonical: pass the header storekeeper-position unchanged")
         return token
@@ -139,8 +144,8 @@ def _number(text: object) -> bool:
     return isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _MAX_NUMBER_DIGITS
 
 
-def _check_size(*positions: Position) -> None:
-    _check_count(sum(1 for position in positions for _ in position))
+def _count(*positions: Position) -> int:
+    return sum(1 for position in positions for _ in position)
 
 
 def _check_count(partitions: int) -> None:
