@@ -274,7 +274,7 @@ def _columns(history: StoreHistory, *, changes: bool) -> dict[str, str]:
         return _beside_key(history.kind, {name: history.columns[name] for name in row_columns(history.columns)})
     key = _key_columns(history.kind) | {"changed_at": "timestamp", "deleted": "boolean"}
     values = {shown: history.columns[name] for name, shown in _changed_columns(history).items()}
-    return key | values | {"_key": "binary"}
+    return key | values | {"_partition": "int", "_key": "binary"}
 
 
 def _changed_columns(history: StoreHistory) -> dict[str, str]:

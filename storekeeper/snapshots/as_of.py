@@ -21,7 +21,7 @@ from storekeeper.stores.store_definitions import ServedKind
 
 CHANGES = "_changes"
 """What the changes of a store are named in SQL, behind its name."""
-OF_CHANGES = ("key", "_key", "changed_at", "deleted")
+OF_CHANGES = ("key", "_key", "_partition", "changed_at", "deleted")
 """The columns of changes in SQL that say which change it is."""
 HISTORY = "_history"
 """What a history is named, behind the name of its store."""
@@ -158,8 +158,9 @@ def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], k
     """What became of each key, for joins with times, in DuckDB's SQL: a row for each key and batch that changed it.
 
     A key in several partitions has a row of each that changed, as it has in the store's table: see `newest_by_key`.
-    Its columns are `key` as text (null if it is none), `_key`, `changed_at`, `deleted`, then `columns`, which are null
-    for a deletion. An era that begins without a key, in any partition, deletes it.
+    Its columns are `key` as text (null if it is none), `_key`, `_partition`, `changed_at`, `deleted`, then `columns`,
+    which are null for a deletion. An era that begins without a key, in any partition, deletes it. One that begins with
+    it in another partition does not.
 
     Args:
         changes: the relation that has all changes.
@@ -173,7 +174,7 @@ def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int], k
     selects += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
     newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(shown)}" for name, shown in columns.items())
     return f"""
-SELECT TRY(decode({key_sql(kind)})) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
+SELECT TRY(decode({key_sql(kind)})) AS key, _key, _partition, make_timestamptz(_batch_ms * 1000) AS changed_at,
     NOT arg_max(_is_there, _offset) AS deleted{newest}
 FROM ({" UNION ALL ".join(selects)})
 GROUP BY _partition, _key, _batch_ms

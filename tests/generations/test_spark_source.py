@@ -116,7 +116,7 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("alike")
     produced = Produced(ServedKind.WINDOW)
     for value in (value_of("c1", "1.5", 7), None):
-        produced.commit([(0, window_row_key(b"a", 60_000), value)])
+        produced.commit([(2, window_row_key(b"a", 60_000), value)])
     produced.write(root, "sales", names=NAMED_ALIKE)
     return root
 
@@ -131,12 +131,13 @@ def test_columns_of_a_store_are_told_from_those_of_the_source(alike: Path) -> No
     source = StorekeeperDataSource({"path": "sales", "tables": str(alike), "changes": "true"})
     names = [column.split()[0].strip("`") for column in source.schema().split(", ")]
     own = ["key", "start_ms", "changed_at", "deleted"]
-    assert names == [*own, "Key_1", "changed_at_1", "start_ms_1", "_key"]
-    rows = read(reader(alike, "sales", at_ms + 60_000, *own, "Key_1", "changed_at_1", "start_ms_1", changes=True))
+    assert names == [*own, "Key_1", "changed_at_1", "start_ms_1", "_partition", "_key"]
+    shown = [*own, "Key_1", "changed_at_1", "start_ms_1", "_partition"]
+    rows = read(reader(alike, "sales", at_ms + 60_000, *shown, changes=True))
     rows.sort(key=lambda row: row.pop("changed_at"))
     assert [[*map(str, row.values())] for row in rows] == [
-        ["a", "60000", "False", "c1", "1.5000", "7"],
-        ["a", "60000", "True", "None", "None", "None"],
+        ["a", "60000", "False", "c1", "1.5000", "7", "2"],
+        ["a", "60000", "True", "None", "None", "None", "2"],
     ]
 
 

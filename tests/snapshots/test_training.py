@@ -101,6 +101,16 @@ def test_the_changes_of_some_keys_are_those_of_all(tmp_path_factory: pytest.Temp
     assert len(set(both)) == 1
 
 
+def test_the_rows_of_one_key_are_told_apart_by_their_partition(tmp_path: Path) -> None:
+    produced = Produced()
+    produced.commit([(0, b"total", value_of("c", "1", 1)), (3, b"total", value_of("c", "2", 2))])
+    produced.commit([(3, b"total", None)])
+    produced.write(tmp_path, "rewards")
+    for changes in ("rewards_changes", "rewards_changes_of(['total'])"):
+        sql = f"SELECT _partition, deleted, Visits FROM {changes} ORDER BY changed_at, _partition"  # noqa: S608 (ours)
+        assert query(tmp_path, sql).rows == ((0, False, 1), (3, False, 2), (3, True, None))
+
+
 def test_a_key_that_is_no_text_is_there_as_bytes(tmp_path: Path) -> None:
     produced = Produced()
     produced.commit([(0, b"\xff", value_of("c1", "1.5", 1))])
