@@ -19,8 +19,9 @@ def table_app(name: str, topic: str, table: CheckedTable, row: TableRow, *, titl
             `_offset bigint`, the place of the row's record in the topic.
         row: makes the row of a record from key, value and settings: the values of the columns before those two, in
             their order. Values have the types that Arrow converts to the columns' types, such as `Decimal` and `date`.
-            It raises a `PoisonRecordError` for a record that can't be a row. A record that it fails on otherwise, or
-            one with a value that its column's type doesn't take, becomes a dead letter too.
+            A time without a zone is one in UTC. It raises a `PoisonRecordError` for a record that can't be a row. A
+            record that it fails on otherwise becomes a dead letter too. So does one with a value that its column's
+            type doesn't take, or would cut: 1.5 in a column of whole numbers, a time of day in one of dates.
         title: what the app does, in a few words.
 
     Raises:

@@ -22,6 +22,7 @@ from storekeeper.engine.runtime.session import session_of_batches
 from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.table_sink.exact_array import exact_array
 from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
 from storekeeper.engine.table_sink.staged import StagedTable
 from storekeeper.errors import ConfigurationError
@@ -194,7 +195,7 @@ def _sifted(made: list[_Made], schema: pa.Schema, sink: TableSink, unfit: list[_
 def _check_fits(row: _Row, schema: pa.Schema, sink: TableSink) -> None:
     for column, field, value in zip(sink.table.columns, schema, row, strict=False):
         try:
-            pa.array([value], field.type)
+            exact_array([value], field.type)
         except Exception as error:
             if not is_of_record(error):
                 raise
@@ -221,7 +222,7 @@ def _batch(rows: list[_Row], schema: pa.Schema, *, first_column: int) -> pa.Reco
     """Rows of some neighbouring columns; the others are null."""
     filled = dict(enumerate(zip(*rows, strict=True), start=first_column))
     arrays = [
-        pa.array(filled[index], field.type) if index in filled else pa.nulls(len(rows), field.type)
+        exact_array(filled[index], field.type) if index in filled else pa.nulls(len(rows), field.type)
         for index, field in enumerate(schema)
     ]
     return pa.record_batch(arrays, schema=schema)

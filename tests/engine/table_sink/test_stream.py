@@ -72,6 +72,12 @@ def row_at(offset: int) -> tuple[object, ...]:
         (b'{"name": 7, "pieces": 1, "price": "1"}', "column name is string, and the row has a value of type int"),
         (b'{"name": "a", "pieces": 9223372036854775808, "price": "1"}', "column pieces is bigint"),
         (b'{"name": "a", "pieces": "%s", "price": "1"}' % SECRET.encode(), "column pieces is bigint"),
+        (
+            b'{"name": "a", "pieces": 1.5, "price": "1"}',
+            "column pieces is bigint, and the row has a value of type float",
+        ),
+        (b'{"name": "a", "pieces": true, "price": "1"}', "column pieces is bigint"),
+        (b'{"name": "a", "pieces": NaN, "price": "1"}', "column pieces is bigint"),
         (b'{"name": "a", "pieces": 1, "price": "0.123"}', r"column price is decimal(10,2)"),
         (b'{"name": "a", "pieces": 1, "price": "NaN"}', r"column price is decimal(10,2)"),
         (b'{"name": "a", "pieces": 1, "price": "1e12"}', r"column price is decimal(10,2)"),
