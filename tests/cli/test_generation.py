@@ -114,9 +114,14 @@ def _not_compared(source: Generation, target: Generation) -> ComparisonVerdict:
 def test_the_status_says_what_is_wrong_with_a_process(tmp_path: Path) -> None:
     settings = AppSettings(run_dir=tmp_path)
     assert process_status("pos", settings, ManualClock(HEARTBEAT_STALE_MS)) is None
-    beat = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=0)
+    beat = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=3_600_000)
     write_heartbeat(settings.heartbeat_file("pos"), beat)
-    for age_ms, problem in ((HEARTBEAT_STALE_MS, None), (HEARTBEAT_STALE_MS + 1, "no heartbeat for 30 s")):
-        status = process_status("pos", settings, ManualClock(age_ms))
+    for passed_ms, age_ms, problem in (
+        (HEARTBEAT_STALE_MS, HEARTBEAT_STALE_MS, None),
+        (HEARTBEAT_STALE_MS + 1, HEARTBEAT_STALE_MS + 1, "no heartbeat for 30 s"),
+        (-HEARTBEAT_STALE_MS, 0, None),
+        (-HEARTBEAT_STALE_MS - 1, None, "no heartbeat since the clock was set back"),
+    ):
+        status = process_status("pos", settings, ManualClock(3_600_000 + passed_ms))
         assert status is not None
-        assert status["problem"] == problem
+        assert (status["age_ms"], status["problem"]) == (age_ms, problem)

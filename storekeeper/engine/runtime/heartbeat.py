@@ -95,9 +95,10 @@ class Heartbeat:
         """How many offsets of changelogs its tasks have still to restore."""
         return sum(one["total"] - one["done"] for one in self.restoring)
 
-    def age_ms(self, now_ms: int) -> int:
-        """Time since this beat."""
-        return now_ms - self.updated_at_ms
+    def age_ms(self, now_ms: int) -> int | None:
+        """Time since this beat; None if nobody knows: it is of a later time, as the clock was set back since."""
+        age_ms = now_ms - self.updated_at_ms
+        return max(0, age_ms) if age_ms >= -HEARTBEAT_STALE_MS else None
 
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
@@ -114,8 +115,11 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
 
 
 def is_silent(beat: Heartbeat, now_ms: int) -> bool:
-    """Whether heartbeats should have come since this one."""
-    return beat.state in LIVE_STATES and beat.age_ms(now_ms) > HEARTBEAT_STALE_MS
+    """Whether heartbeats should have come since this one. One of a later time is an old one: an app that lives writes
+    another soon after the clock was set back.
+    """
+    age_ms = beat.age_ms(now_ms)
+    return beat.state in LIVE_STATES and (age_ms is None or age_ms > HEARTBEAT_STALE_MS)
 
 
 def heartbeat_problem(beat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
@@ -126,7 +130,10 @@ def heartbeat_problem(beat: Heartbeat | None, pid: int, now_ms: int) -> str | No
         return _starting(beat)
     if beat.state is not AppState.RUNNING:
         return str(beat.state).lower() + (f": {beat.error}" if beat.error else "")
-    return f"no heartbeat for {beat.age_ms(now_ms) // 1000} s" if is_silent(beat, now_ms) else None
+    if not is_silent(beat, now_ms):
+        return None
+    age_ms = beat.age_ms(now_ms)
+    return "no heartbeat since the clock was set back" if age_ms is None else f"no heartbeat for {age_ms // 1000} s"
 
 
 def _starting(before: Heartbeat) -> str:

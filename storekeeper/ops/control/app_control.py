@@ -209,27 +209,30 @@ def app_control(
     pause: Callable[[float], object] = time.sleep,
 ) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
-    platform = PlatformSettings.load(run_dir=settings.run_dir)
+    platform, clock = PlatformSettings.load(run_dir=settings.run_dir), SystemClock()
     return AppControl(
         app,
         supervisor=supervisor,
-        heartbeat=lambda: _heartbeat(app, settings),
+        heartbeat=lambda: _heartbeat(app, settings, clock),
         stopped=RunLayout(settings.run_dir).stopped / app,
         patience=Patience(_START_SHARE * platform.start_timeout_s, APP_STOP_TIMEOUT_S),
-        clock=SystemClock(),
+        clock=clock,
         pause=pause,
     )
 
 
-def _heartbeat(app: str, settings: ClientSettings) -> Heartbeat | None:
+def _heartbeat(app: str, settings: ClientSettings, clock: Clock) -> Heartbeat | None:
     return shared_beat(
-        app, [read_heartbeat(settings.heartbeat_file(name)) for name in PlatformApps.of(settings.run_dir).apps_of(app)]
+        app,
+        [read_heartbeat(settings.heartbeat_file(name)) for name in PlatformApps.of(settings.run_dir).apps_of(app)],
+        clock.now_ms(),
     )
 
 
-def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:
-    """The heartbeat of a process: RUNNING if all apps are, the oldest update time, each partition's lowest offset. None
-    if an app has left none. If the beats have different pids, the pid and state of the one started first.
+def shared_beat(name: str, beats: Sequence[Heartbeat | None], now_ms: int) -> Heartbeat | None:
+    """The heartbeat of a process: RUNNING if all apps are, the update time that is furthest from now, each partition's
+    lowest offset. None if an app has left none. If the beats have different pids, the pid and state of the one started
+    first.
     """
     there = [beat for beat in beats if beat is not None]
     if not there or len(there) < len(beats):
@@ -241,7 +244,8 @@ def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | Non
     return replace(
         shown,
         app=name,
-        updated_at_ms=min(beat.updated_at_ms for beat in there),
+        # One of a later time is not a fresh one: see `is_silent`.
+        updated_at_ms=max((beat.updated_at_ms for beat in there), key=lambda at_ms: abs(now_ms - at_ms)),
         last_progress_ms=None if None in progress else min(moment for moment in progress if moment is not None),
         offsets=_least([beat.offsets for beat in there]),
     )

@@ -30,6 +30,8 @@ def test_an_app_is_what_it_says_while_it_says_something() -> None:
     assert (app().state, app().problem, app().lag_records) == ("RUNNING", None, 7)
     silent = app(at_ms=LATER_MS)
     assert (silent.state, silent.problem) == ("SILENT", "no heartbeat for 61 s")
+    set_back = app(at_ms=NOW_MS - 3_600_000)
+    assert (set_back.state, set_back.problem) == ("SILENT", "no heartbeat since the clock was set back")
     assert app(state=AppState.STOPPED, at_ms=LATER_MS).state == "STOPPED"
     failed = app(state=AppState.FAILED, error="no topic", at_ms=LATER_MS)
     assert (failed.state, failed.problem) == ("FAILED", "failed: no topic")
