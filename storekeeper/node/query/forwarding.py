@@ -90,6 +90,8 @@ AT_CAPACITY = "answers as many requests as it may"
 """In the error's message when another node has refused a request because it has too many under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
+_READ_BYTES = 16_384
+_DETAIL_CHARS = 300
 FORWARD_TIMEOUT_MS = 2000
 """Time limit of a request to another node: a caller waits for that long at most until it can retry."""
 MAX_ANSWER_BYTES = 64 << 20
@@ -191,7 +193,8 @@ class Peers:
         health.answered(self._clock.monotonic_s() - began_s)
         if answer.status in {421, 429} or answer.status >= 500 or _REFUSED in answer.body[:_PROBLEM_BYTES]:
             why = AT_CAPACITY if answer.status == 429 else "can't answer now"
-            msg = f"node {node} {why} (status {answer.status})"
+            detail = _detail_in(answer)
+            msg = f"node {node} {why} (status {answer.status}{f': {detail}' if detail else ''})"
             raise PeerUnavailableError(msg, answer)
         return answer
 
@@ -248,6 +251,20 @@ async def _bounded(response: httpx2.Response, max_bytes: int) -> bytes:
         if len(body) > max_bytes:
             raise httpx2.RemoteProtocolError(f"its answer is over {max_bytes} bytes")
     return bytes(body)
+
+
+def _detail_in(answer: Answer) -> str:
+    """The problem that a refusal names, in one sentence; empty if it names none."""
+    detail = _field_in(answer, "detail")
+    return detail[:_DETAIL_CHARS] if isinstance(detail, str) else ""
+
+
+def _field_in(answer: Answer, name: str) -> object:
+    """A field of a problem document; None if there is none."""
+    try:
+        return orjson.loads(answer.body).get(name) if len(answer.body) <= _READ_BYTES else None
+    except (orjson.JSONDecodeError, AttributeError):
+        return None
 
 
 def _is_passed_on(name: bytes) -> bool:
@@ -457,8 +474,5 @@ class Router:
 
 def _holders_in(answer: Answer) -> list[str]:
     """The holders that a 421 names."""
-    try:
-        names = orjson.loads(answer.body).get("holders", [])
-    except (orjson.JSONDecodeError, AttributeError):
-        return []
+    names = _field_in(answer, "holders")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

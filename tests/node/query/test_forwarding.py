@@ -145,6 +145,25 @@ def test_when_all_fail_the_error_says_why_and_keeps_what_they_said() -> None:
     assert (caught.value.asked, [answer.status for answer in caught.value.answers]) == (3, [503])
 
 
+def test_the_reason_of_a_node_that_refuses_is_told() -> None:
+    async def lost(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(503, content=orjson.dumps({"detail": "the changelog of s is lost"}))
+
+    async def odd(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(503, content=orjson.dumps({"detail": ["x"]}))
+
+    async def long(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(500, content=orjson.dumps({"detail": "y" * 4000}))
+
+    router, _, _ = made(outsider(), **dict(zip(HOLDERS, (lost, odd, long), strict=True)))
+    with pytest.raises(NoHolderAnsweredError) as caught:
+        asyncio.run(router.forward("s", 0, QUESTION, deadline_s=soon()))
+    first, second, third = HOLDERS
+    assert f"node {first} can't answer now (status 503: the changelog of s is lost); " in str(caught.value)
+    assert f"node {second} can't answer now (status 503); " in str(caught.value)
+    assert str(caught.value).endswith(f"node {third} can't answer now (status 500: {'y' * 300})")
+
+
 def test_nodes_that_all_hang_cost_no_more_than_the_deadline() -> None:
     router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, hangs))
     with pytest.raises(NoHolderAnsweredError):
