@@ -121,7 +121,7 @@ def segment(key: Key, words: frozenset[str] = frozenset()) -> tuple[str, tuple[s
 
 def segments(*keys: Key) -> tuple[list[str], tuple[str, str]]:
     """The same for several keys, which may be empty."""
-    written, parameter = key_segments(*keys)
+    written, parameter = key_segments(*map(key_bytes, keys))
     name, _, value = parameter.partition("=")
     return written, (name, value)
 
@@ -149,7 +149,10 @@ def at_least_1(n: int) -> int:
 
 def key_bytes(key: Key) -> bytes:
     """A key as its bytes."""
-    return key.encode() if isinstance(key, str) else key
+    try:
+        return key.encode() if isinstance(key, str) else key
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"the key {key[:40]!r} has half of a pair of surrogates: pass bytes") from error
 
 
 def base64url(key: Key) -> str:

@@ -9,6 +9,7 @@ The row comes from this node's replica where it can, from another node's where i
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ _FRESHER_S = 1.0
 """How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
 _HOP = HOP.encode()
 _ASKED_PATH = "storekeeper.asked_path"
+_STAYS_ENCODED = re.compile("(%2[fF]|%0[aA])")
 
 _PARAMETERS = KEY_PARAMETERS | {AS_OF}
 _VERSIONED = ServedKind.VERSIONED
@@ -100,6 +102,8 @@ class Front:
                 answer = await self._point.answer_request(scope)
                 await answer.send(send)
                 return
+            if b"%" in path:
+                scope = {**scope, "path": _matched_path(path)}
         await self._app(scope, receive, send)
 
 
@@ -368,10 +372,16 @@ def asked_path(scope: Mapping[str, Any]) -> bytes:
 def _renamed_scope(scope: Scope, aliased: Mapping[bytes, bytes]) -> Scope:
     asked: bytes = scope["raw_path"]
     path = renamed(asked, aliased)
-    if path is asked:
-        return scope
-    # Decoded as the server does: a key need not be UTF-8.
-    return {**scope, "raw_path": path, "path": unquote(path.decode("ascii")), _ASKED_PATH: asked}
+    return scope if path is asked else {**scope, "raw_path": path, "path": _matched_path(path), _ASKED_PATH: asked}
+
+
+def _matched_path(path: bytes) -> str:
+    """The path that routes are matched with: decoded, but for what a key has and a route takes for its own.
+
+    These are slashes and line breaks. A key need not be UTF-8.
+    """
+    parts = _STAYS_ENCODED.split(path.decode("ascii"))
+    return "".join(part if number % 2 else unquote(part) for number, part in enumerate(parts))
 
 
 def _is_forwarded(scope: Mapping[str, Any]) -> bool:

@@ -109,6 +109,19 @@ def test_the_variant_stands_in_the_stores_place(front: Front, behind: _Behind, a
 
 
 @pytest.mark.parametrize(
+    ("asked", "matched"),
+    [
+        (b"/state/sessions/vis%69ts/ended%2f1%2F2", "/state/sessions/visits/ended%2f1%2F2"),
+        (b"/state/sessions/visits/active%0A", "/state/sessions/visits/active%0A"),
+        (b"/state/keyvalues/rewards/prefix/%c3%a4%2F%25%2F%ff", "/state/keyvalues/rewards@new/prefix/ä%2F%%2F\ufffd"),
+    ],
+)
+def test_characters_of_a_key_match_no_other_route(front: Front, behind: _Behind, asked: bytes, matched: str) -> None:
+    _ask(front, asked)
+    assert behind.scopes[0]["path"] == matched
+
+
+@pytest.mark.parametrize(
     ("asked", "store", "key"),
     [
         (b"/state/keyvalue/rewards/k", "rewards@new", b"k"),
