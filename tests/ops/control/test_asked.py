@@ -83,7 +83,7 @@ def test_the_children_of_a_command_end_with_it(program: Program, tmp_path: Path)
         asked("check", "t", pause=pause)
     pid = int(begun.read_text())
     try:
-        assert eventually(lambda: not runs(pid), 10)
+        assert eventually(lambda: not runs(pid), 60)
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
