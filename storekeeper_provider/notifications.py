@@ -28,6 +28,8 @@ def notify_all(context: Context) -> None:
     """Tells every notifier that the variable names. Logs what goes wrong, and raises nothing: use it as a callback."""
     try:
         named = Variable.get(VARIABLE, default=[], deserialize_json=True)
+        if not isinstance(named, list):
+            raise TypeError("it is no list")
     except Exception:
         log.exception("the variable %s can't be read: nobody is notified", VARIABLE)
         return
@@ -35,7 +37,8 @@ def notify_all(context: Context) -> None:
         try:
             notifier(one)(context)
         except Exception as error:
-            log.error("%s did not notify: %s", one.get("class"), error)
+            which = one.get("class") if isinstance(one, dict) else "an entry that is no object"
+            log.error("%s did not notify: %s", which, error)
 
 
 class WebhookNotifier(BaseNotifier):

@@ -183,27 +183,31 @@ class StorekeeperJobOperator(BaseOperator):
         if "error" in event:
             raise AirflowException(event["error"])
         hook, name = StorekeeperHook(self.storekeeper_conn_id), event["job"]
-        job, log = hook.job(name), self._relayed_log(hook, name)
+        job = hook.job(name)
+        self._relay_log(hook, name)
         if job["state"] != "succeeded":
-            raise self._failure(job, log)
+            # Of its end, whatever of it was relayed: that is where the reason is.
+            log = [line for line in job["log"].splitlines() if line.strip()]
+            raise self._failure(job, log[-_LAST_LINES:])
         if job["result"] is None:
             msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
         result: dict[str, Any] = job["result"]
         return result
 
-    def _relayed_log(self, hook: StorekeeperHook, name: str) -> list[str]:
-        """Writes the job's log to the task's. Returns its last lines."""
+    def _relay_log(self, hook: StorekeeperHook, name: str) -> None:
+        """Writes the job's log to the task's, or the first MiB of it."""
         position, text = 0, ""
         while position < _MOST_LOG:
             part = hook.job(name, position)
             if part["log_position"] <= position:
                 break
             position, text = part["log_position"], text + part["log"]
-        lines = [line for line in text.splitlines() if line.strip()]
-        for line in lines:
-            self.log.info("%s", line)
-        return lines[-_LAST_LINES:]
+        for line in text.splitlines():
+            if line.strip():
+                self.log.info("%s", line)
+        if position >= _MOST_LOG:
+            self.log.warning("what follows of the log is left out, as it is long")
 
     def _failure(self, job: dict[str, Any], log: list[str]) -> AirflowException:
         """The error, whose first line has the reason: Airflow shows that line alone."""

@@ -159,7 +159,21 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments."""
         ctx.ignore_unknown_options = any(map(is_ago, args))
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        if ctx.ignore_unknown_options and "--" not in args:
+            _check_no_option(self, ctx)
+        return left
+
+
+def _check_no_option(command: TyperCommand, ctx: Any) -> None:
+    """Refuses options that were taken for arguments, as keys, because times were let through."""
+    for parameter in command.params:
+        given = ctx.params.get(parameter.name) if parameter.param_type_name == "argument" else None
+        for word in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(word, str) and word.startswith("-") and not is_ago(word):
+                raise typer.BadParameter(
+                    "there is no such option; write `--` before a key that looks like one", param_hint=word
+                )
 
 
 def _loaded(name: str, place: str) -> Any:

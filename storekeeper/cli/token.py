@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,11 +50,14 @@ def add(
     path = _path(file)
     stores = None if not store else frozenset(checked_name(one) for one in store)
     caller = Caller(checked_name(name), frozenset({role}), stores)
-    records = _present(path)
-    if any(record.caller.name == name for record in records):
-        raise ConfigurationError(f"there is a token of the name {name!r}: remove it, or give the new one another name")
-    token = new_token()
-    write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _changing(path):
+        records = _present(path)
+        if any(record.caller.name == name for record in records):
+            msg = f"there is a token of the name {name!r}: remove it, or give the new one another name"
+            raise ConfigurationError(msg)
+        token = new_token()
+        write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
     if file is None and load_node_settings().tokens_file is None:
         say("nodes ask for no token while `tokens_file` is not set; the control API always does")
     say(f"added to {path}; the token is shown only now:")
@@ -92,12 +99,15 @@ def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file:
     Example: storekeeper token remove grafana
     """
     path = _path(file)
-    records = read_tokens(path)
-    left = [record for record in records if record.caller.name != name]
-    if len(left) == len(records):
-        msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
-        raise ConfigurationError(msg)
-    write_tokens(path, left)
+    if not path.parent.is_dir():
+        read_tokens(path)  # raises
+    with _changing(path):
+        records = read_tokens(path)
+        left = [record for record in records if record.caller.name != name]
+        if len(left) == len(records):
+            msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
+            raise ConfigurationError(msg)
+        write_tokens(path, left)
 
 
 def _path(file: Path | None) -> Path:
@@ -108,6 +118,19 @@ def _path(file: Path | None) -> Path:
         return settings.tokens_file
     settings.make_run_dir()
     return settings.run_dir / "secrets" / "tokens"
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    """One change of the file at a time: of two at once, the last one would undo the other. It locks the folder, as the
+    file is replaced.
+    """
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _present(path: Path) -> tuple[TokenRecord, ...]:

@@ -51,9 +51,10 @@ def _checked(
         typer.Exit: one doesn't pass. And what `check` raises.
     """
     settings = SnapshotSettings.of_platform()
-    verdicts = [check(store, settings) for store in stores]
-    for each in verdicts:
-        put_verdict(settings.run_dir, each)
+    verdicts = []
+    for store in stores:
+        verdicts.append(check(store, settings))
+        put_verdict(settings.run_dir, verdicts[-1])  # at once: the check of the next one may fail
     verdict = together(",".join(stores), verdicts)
     write_answer(verdict.as_dict(), output)
     if not verdict.passed:

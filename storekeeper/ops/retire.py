@@ -52,12 +52,12 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
             f"the stores of {name} are retired, but nodes still serve them ({', '.join(serving)}): run `storekeeper "
             f"apply`, then `storekeeper app retire {name} --delete` once more, which deletes them"
         )
-    if delete:
-        Topics(settings.kafka).delete(deleted)
-        _delete_files(name, settings)
     for role in Role:
         layout.heartbeat(role.program(name)).unlink(missing_ok=True)
         (layout.stopped / role.program(name)).unlink(missing_ok=True)
+    if delete:
+        Topics(settings.kafka).delete(deleted)
+        _delete_files(name, settings)
     return {"app": name, "stores": sorted(stores), "deleted_topics": deleted}
 
 
@@ -97,8 +97,8 @@ def _claims(app: str, settings: AppSettings) -> Iterator[CheckpointOwner]:
 
 
 def _delete_files(app: str, settings: AppSettings) -> None:
-    delete_tree(settings.checkpoints / app)
     (settings.durable / "generations" / f"{app}.json").unlink(missing_ok=True)
     for folder in (settings.run_dir / "generations" / app, settings.state_dir / app, settings.scratch_dir(app)):
         remove_folder(folder)
     settings.scale_file(app).unlink(missing_ok=True)
+    delete_tree(settings.checkpoints / app)  # the last: by them a repeated command knows that the app has run here

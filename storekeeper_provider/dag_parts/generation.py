@@ -54,6 +54,17 @@ def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> Genera
     )
 
 
+def not_live_after(step: str) -> str:
+    """The option that names the generation that was not live after a step, for `retire`: another one may be by then.
+
+    Args:
+        step: the task that took the step.
+    """
+    result = f"(ti.xcom_pull(task_ids='{step}') or {{}})"
+    number = f"({result}.get('candidate') or {result}.get('standby'))"
+    return f"{{{{ '--generation %d' | format({number}) if {number} else '' }}}}"
+
+
 class HealthyAfterwardsOperator(BaseOperator):
     """Checks after a hand-over that the expected generation is live, and that its process runs.
 

@@ -61,6 +61,7 @@ from storekeeper_provider.dag_parts.generation import (
     GenerationOperator,
     HealthyAfterwardsOperator,
     changeable_app,
+    not_live_after,
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
@@ -207,7 +208,11 @@ with DAG(
     retire = GenerationOperator(
         task_id="retire",
         task_display_name="Retire the old one",
-        arguments=["generation retire", _APP, "{{ '--delete' if params.delete else '' }}"],
+        # By its number: somebody may have rolled back since the decision was asked for.
+        arguments=[
+            *("generation retire", _APP, not_live_after("hand_over")),
+            "{{ '--delete' if params.delete else '' }}",
+        ],
         execution_timeout=timedelta(minutes=30),
     )
     keep = EmptyOperator(task_id="keep", task_display_name="Keep both", execution_timeout=timedelta(minutes=5))

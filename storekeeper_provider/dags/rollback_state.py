@@ -28,6 +28,7 @@ from storekeeper_provider.dag_parts.generation import (
     GenerationOperator,
     SkipUnlessOperator,
     changeable_app,
+    not_live_after,
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
@@ -64,7 +65,7 @@ with DAG(
     discard = GenerationOperator(
         task_id="discard",
         task_display_name="Discard the abandoned generation",
-        arguments=["generation retire", _APP, "--delete"],
+        arguments=["generation retire", _APP, not_live_after("roll_back"), "--delete"],
         execution_timeout=timedelta(minutes=30),
     )
     roll_back >> snapshot >> wanted >> discard

@@ -53,6 +53,15 @@ def _called(*arguments: str) -> Result:
     return CliRunner().invoke(entry.app, arguments)
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["get rewards --as-of -1h --revers", "fetch sales --from -1h -x", "diff rewards -1d --total"],
+)
+def test_a_misspelled_option_beside_a_time_is_no_key(words: str) -> None:
+    done = _called(*words.split())
+    assert (done.exit_code, "there is no such option" in done.output) == (ExitCode.USAGE, True)
+
+
 def test_help_begins_with_examples() -> None:
     done = _run("--help")
     assert done.returncode == 0

@@ -32,7 +32,9 @@ def test_forms(text: str, at_ms: int) -> None:
     assert parse_time(text, NOW_MS) == at_ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1w", "--1h", "2026", "2026-13-01", "12:00", "١٢٣٤٥"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "1h", "-1w", "--1h", "2026", "2026-13-01", "12:00", "20260131", "١٢٣٤٥"]
+)
 def test_what_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         parse_time(text, NOW_MS)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from storekeeper.cli import token
 from storekeeper.cli.entry import app
 from storekeeper.clock import ManualClock
-from storekeeper.node.security.access import TokenBook
+from storekeeper.node.security.access import TokenBook, TokenRecord, read_tokens, write_tokens
 
 
 @pytest.fixture
@@ -54,6 +58,27 @@ def test_tokens_are_listed_and_removed(path: Path) -> None:
     ]
     assert CliRunner().invoke(app, ["token", "remove", "one"]).exit_code == 0
     assert TokenBook(path, ManualClock()).named("one") is None
+
+
+def test_of_two_changes_at_once_the_second_waits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[bool] = []
+
+    def written(file: Path, records: Sequence[TokenRecord]) -> None:
+        descriptor = os.open(file.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked.append(False)
+        except BlockingIOError:
+            locked.append(True)
+        finally:
+            os.close(descriptor)
+        write_tokens(file, records)
+
+    monkeypatch.setattr(token, "write_tokens", written)
+    for words in (["add", "one"], ["add", "two"], ["remove", "one"]):
+        assert CliRunner().invoke(app, ["token", *words]).exit_code == 0
+    assert locked == [True] * 3
+    assert [record.caller.name for record in read_tokens(path)] == ["two"]
 
 
 def test_an_empty_list_says_so_and_prints_no_data(path: Path) -> None:

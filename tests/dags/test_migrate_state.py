@@ -70,7 +70,7 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
         f"generation seed pos {' '.join(named)}",
         "generation handover pos --max-behind 100000",
         "snapshot create rewards",
-        "generation retire pos --delete",
+        "generation retire pos --generation 1 --delete",
     ]
     assert (toy["live"], toy["standby"], toy["behind"] <= 5) == (2, None, True)
     assert run.results["start"]["app"] == "pos-next"
@@ -133,5 +133,5 @@ def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: Run
     assert _toy(tmp_path / "run")["calls"] == [
         "generation rollback pos",
         "snapshot create rewards",
-        "generation retire pos --delete",
+        "generation retire pos --generation 2 --delete",
     ]

@@ -88,6 +88,34 @@ def test_a_source_that_is_named_like_a_topic_of_the_app_is_left(tmp_path: Path, 
     assert deleted == OWN
 
 
+def test_a_deletion_that_was_killed_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: list[str]
+) -> None:
+    platform = PlatformSettings.load(run_dir=tmp_path)
+    settings = app_settings(platform)
+    CheckpointOwner("old", 1, topic_ids=IDS).write(settings.checkpoint_dir("old"))
+    layout = RunLayout(tmp_path)
+    left = [settings.scale_file("old"), settings.state_dir / "old" / "0", layout.stopped / "old"]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for effect in ("delete_tree", "remove_folder"):
+        with monkeypatch.context() as patched:
+            patched.setattr(retiring, effect, killed)
+            with pytest.raises(Killed):
+                retire("old", platform, delete=True)
+    retire("old", platform, delete=True)
+    assert not [path for path in left if path.exists()]
+
+
+class Killed(BaseException):
+    """KILL."""
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
 def served_by(layout: RunLayout, stores: str) -> None:
     """Has the node been started with these stores."""
     record = layout.start_record("node-a")

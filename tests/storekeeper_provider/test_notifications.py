@@ -57,7 +57,8 @@ def test_the_variable_names_who_is_told_and_one_that_fails_keeps_no_other_from_i
     notified: list[str] = []
     monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: notified.append(self.text))
     webhook = {"class": "storekeeper_provider.notifications.WebhookNotifier", "url": "https://x/secret"}
-    named = [{"class": "nowhere.Notifier", "token": "skt_x"}, {**webhook, "text": "one"}, {**webhook, "text": "two"}]
+    wrong = {"class": "nowhere.Notifier", "token": "skt_x"}
+    named = [wrong, "skt_x", {**webhook, "text": "one"}, {**webhook, "text": "two"}]
     monkeypatch.setenv("AIRFLOW_VAR_STOREKEEPER_NOTIFIERS", json.dumps(named))
     notify_all(CONTEXT)
     assert notified == ["one", "two"]
@@ -65,7 +66,7 @@ def test_the_variable_names_who_is_told_and_one_that_fails_keeps_no_other_from_i
     assert "skt_x" not in caplog.text
 
 
-@pytest.mark.parametrize("value", [None, "no JSON"])
+@pytest.mark.parametrize("value", [None, "no JSON", '{"class": "x"}', '["x"]', "null", "1"])
 def test_without_a_variable_that_can_be_read_nobody_is_told(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
     notified: list[str] = []
     monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: notified.append(self.text))

@@ -98,6 +98,19 @@ def test_an_exit_code_says_whether_a_retry_can_help(
     assert len(began(tmp_path / "one")) == 2, "a retry of a failed job runs it again"
 
 
+def test_the_reason_is_at_the_end_of_a_log_however_long_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = "WARN one of many\n" * 200_000 + "storekeeper: no broker answers\n"
+
+    def job(_: StorekeeperHook, name: str, log_from: int | None = None) -> dict[str, Any]:
+        begin = len(log) - 1000 if log_from is None else log_from
+        part = {"log": log[begin : begin + 65_536], "log_position": min(len(log), begin + 65_536)}
+        return {"id": name, "state": "failed", "exit_code": 75, "result": None, **part}
+
+    monkeypatch.setattr(StorekeeperHook, "job", job)
+    with pytest.raises(AirflowException, match=r"exit code 75: no broker answers"):
+        operator(tmp_path / "one").on_over(context(), {"job": "a"})
+
+
 def test_a_lost_job_is_left_to_a_retry_which_runs_it_again(tmp_path: Path, control: ControlProcess) -> None:
     here = context(run_id=str(tmp_path))
     with pytest.raises(TaskDeferred) as deferred:

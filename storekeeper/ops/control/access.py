@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from storekeeper.errors import InvalidArgumentError
+from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.node.query.answers.answer import BodyTooLargeError, Problem, problem_of
 from storekeeper.node.security.access import Authenticator, Caller, Role, UnauthenticatedError, new_token
 from storekeeper.private_files import read_secret
@@ -24,13 +24,16 @@ def own_token(path: Path) -> str:
     """The token of the run directory itself, which its Airflow uses. It is made if there is none.
 
     Raises:
-        ConfigurationError: the file is not private, or can't be read.
+        ConfigurationError: the file is not private, is empty, or can't be read.
     """
     try:
-        return read_secret(path, "the control API's token").decode().strip()
+        token = read_secret(path, "the control API's token").decode().strip()
     except FileNotFoundError:
         write_whole(path, f"{new_token()}\n".encode(), private=True, durable=True)
         return own_token(path)
+    if not token:  # `Authorization: Bearer ` would be it
+        raise ConfigurationError(f"the control API's token {path} is empty: delete it for a new one")
+    return token
 
 
 class Callers:

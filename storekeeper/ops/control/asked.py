@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -27,6 +29,7 @@ def asked(*words: str, log: Path | None = None, pause: Callable[[float], object]
         CommandFailedError: it fails, with its reason; or it takes longer than five minutes.
     """
     late_s = time.monotonic() + _TIMEOUT_S
+    is_late = False
     with TemporaryFile() as output, TemporaryFile() if log is None else log.open("a+b") as errors:
         begin = errors.seek(0, 2)
         process = subprocess.Popen(
@@ -37,10 +40,11 @@ def asked(*words: str, log: Path | None = None, pause: Callable[[float], object]
             start_new_session=True,
         )
         try:
-            while process.poll() is None and time.monotonic() < late_s:
+            while process.poll() is None and not (is_late := time.monotonic() >= late_s):
                 pause(_PAUSE_S)
         finally:
-            process.kill()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # it may have children, such as a JVM
             process.wait()
         if process.returncode == ExitCode.DONE:
             output.seek(0)
@@ -49,5 +53,6 @@ def asked(*words: str, log: Path | None = None, pause: Callable[[float], object]
         errors.seek(begin)
         lines = errors.read().decode("utf-8", "replace").splitlines()
     said = " ".join(line.removeprefix(ERROR_PREFIX) for line in lines if line.startswith(ERROR_PREFIX))
-    reason = said or f"`storekeeper {' '.join(words)}` ended with exit code {process.returncode}"
+    end = f"took longer than {_TIMEOUT_S:.0f} s" if is_late else f"ended with exit code {process.returncode}"
+    reason = said or f"`storekeeper {' '.join(words)}` {end}"
     raise (NotNowError if process.returncode == ExitCode.TRY_AGAIN else CommandFailedError)(reason)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -20,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 """The commands, and the subcommands of each; none for a command that has none."""
 _NAME_APPS = frozenset({"app", "generation"})
 """Commands that take an app's name. Beyond jobs that may be `module:variable`, which imports a module."""
+_TIME = re.compile(r"\d{4}-[0-9TWZ:.,+-]*")
+"""A time with a colon, as `--from` takes it. No module has such a name."""
 _OUTPUT = ("-o", "--output")
 _MOST_WORDS = 200
 _LONGEST_WORD = 4000
@@ -86,8 +88,13 @@ def check_allowed(arguments: Sequence[str]) -> None:
         raise InvalidArgumentError(f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}")
     if arguments[0] == "erase" and not _runs_a_plan(arguments[1:]):
         raise InvalidArgumentError("a job erases what was planned before, and names no key: `erase STORE --run ID`")
-    if arguments[0] in _NAME_APPS and any(":" in word and before != "--from" for before, word in pairwise(arguments)):
+    if arguments[0] in _NAME_APPS and any(map(_may_name_a_module, arguments, arguments[1:])):
         raise InvalidArgumentError("a job names an app by its registered name, without a module")
+
+
+def _may_name_a_module(before: str, word: str) -> bool:
+    """Whether a word may be `module:variable`. Only a time behind `--from` is not: `--from` may be another's value."""
+    return ":" in word and (before != "--from" or _TIME.fullmatch(word) is None)
 
 
 def _runs_a_plan(arguments: Sequence[str]) -> bool:

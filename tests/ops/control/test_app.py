@@ -147,6 +147,14 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
         own_token(tmp_path / "control.token")
 
 
+def test_an_empty_token_lets_nobody_in(tmp_path: Path) -> None:
+    file = tmp_path / "control.token"
+    own_token(file)
+    file.write_bytes(b"\n")
+    with pytest.raises(ConfigurationError, match="is empty: delete it for a new one"):
+        own_token(file)
+
+
 def test_a_topology_is_a_picture_a_text_and_a_source(client: TestClient) -> None:
     found = client.get("/topology/pos").json()
     assert found["svg"].startswith("<svg")

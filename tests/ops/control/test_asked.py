@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from storekeeper.ops.control import asked as module
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.problems import CommandFailedError, NotNowError, control_problem
+from storekeeper.ops.waiting import eventually
 
 Program = Callable[[str], None]
 
@@ -62,8 +67,37 @@ def test_a_command_that_nobody_waits_for_any_more_is_ended(program: Program, tmp
         asked("check", "t", pause=pause)
 
 
+def test_the_children_of_a_command_end_with_it(program: Program, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    child = (
+        f"import os, signal; new = {str(begun) + '.new'!r}; open(new, 'w').write(str(os.getpid())); "
+        f"os.rename(new, {str(begun)!r}); signal.pause()"
+    )
+    program(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])")
+
+    def pause(_: float) -> None:
+        if begun.exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asked("check", "t", pause=pause)
+    pid = int(begun.read_text())
+    try:
+        assert eventually(lambda: not runs(pid), 60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_a_command_that_takes_too_long_is_ended(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     program("import signal; signal.pause()")
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.0)
-    with pytest.raises(CommandFailedError, match="ended with exit code -9"):
+    with pytest.raises(CommandFailedError, match="`storekeeper check t` took longer than 0 s"):
         asked("check", "t")

@@ -296,6 +296,7 @@ def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
         (["verify", "rewards", "-otable"], "leave --output out"),
         (["generation", "status", "os:environ"], "without a module"),
         (["app", "upgrade", "os:environ", "--dry-run"], "without a module"),
+        (["generation", "plan", "--migration", "--from", "os:environ"], "without a module"),
         (["erase", "rewards", "4836051607"], "names no key"),
         (["erase", "rewards", "--keys-file", "/etc/x"], "names no key"),
         (["erase", "rewards", "--run", "1", "4836051607"], "names no key"),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from storekeeper.errors import InvalidArgumentError
+from storekeeper.names import store_of
 from storekeeper.node.query.answers.json_rows import key_json, ranked_row_json
 from storekeeper.node.query.reads.kinds import require_kind
 from storekeeper.node.query.reads.ranked import (
@@ -123,7 +124,8 @@ async def _list(
     lowest: Score | None = None,
 ) -> Response:
     at_ms = None if page.as_of is None else time_ms(page.as_of)
-    identity = f"ranked|{store}|{highest}|{lowest}{'' if at_ms is None else f'|{at_ms}'}".encode()
+    # Of the store, not of the variant that answers: a list goes on after another topic has taken over.
+    identity = f"ranked|{store_of(store)}|{highest}|{lowest}{'' if at_ms is None else f'|{at_ms}'}".encode()
     after = None
     if page.cursor is not None:
         highest, after = _place_in(services.cursors.decode(identity, page.cursor))

@@ -25,6 +25,29 @@ STORES = {
 }
 NODES = {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102", "c": "http://127.0.0.1:18103"}
 
+QUERIES = (
+    ("rewards", "keys that begin with", "..", "/state/keyvalues/rewards/prefix/Li4=?key_format=base64url&limit=10"),
+    ("rewards", "keys that begin with", "", "/state/keyvalues/rewards/all?&limit=10"),
+    ("players", "rank of a key", "4711", "/state/ranked/players/rank/4711?key_format=string"),
+    ("sales", "windows of a key, or of all", "s1", "/state/windowed/sales/s1/1000000/2000000?key_format=string"),
+    (
+        "sales",
+        "windows of a key, or of all",
+        "all",
+        "/state/windowed/sales/YWxs/1000000/2000000?key_format=base64url",
+    ),
+    ("sales", "windows of a key, or of all", "", "/state/windowed/sales/all/1000000/2000000"),
+    ("user-sessions", "sessions of a key", "ended", "/state/sessions/user-sessions/ZW5kZWQ=?key_format=base64url"),
+    ("user-sessions", "sessions that ended", "", "/state/sessions/user-sessions/ended/1000000/2000000?limit=10"),
+    (
+        "user-sessions",
+        "sessions still active",
+        "",
+        "/state/sessions/user-sessions/active?at_ms=2000000&gap_ms=1800000&limit=10",
+    ),
+)
+"""A store, a query, a key, and the path that the page asks."""
+
 
 @dataclass(slots=True)
 class Shown:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Error, Page, Route, expect, sync_playwright
 
 from tests.client.served_cluster import served_cluster
-from tests.node.query.page.shown_node import STORES, Shown, healthy, served
+from tests.node.query.page.shown_node import QUERIES, STORES, Shown, healthy, served
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
@@ -255,25 +255,6 @@ def test_queries_are_answered_with_their_origin(page: Page, shown: Shown) -> Non
         expect(page.locator("#answer .bad")).to_have_text("there is no such key")
 
 
-QUERIES = (
-    # store, query, key, and the path that is asked
-    ("rewards", "keys that begin with", "..", "/state/keyvalues/rewards/prefix/Li4=?key_format=base64url&limit=10"),
-    ("rewards", "keys that begin with", "", "/state/keyvalues/rewards/all?&limit=10"),
-    ("players", "rank of a key", "4711", "/state/ranked/players/rank/4711?key_format=string"),
-    ("sales", "windows of a key, or of all", "s1", "/state/windowed/sales/s1/1000000/2000000?key_format=string"),
-    (
-        "sales",
-        "windows of a key, or of all",
-        "all",
-        "/state/windowed/sales/YWxs/1000000/2000000?key_format=base64url",
-    ),
-    ("sales", "windows of a key, or of all", "", "/state/windowed/sales/all/1000000/2000000"),
-    ("user-sessions", "sessions of a key", "ended", "/state/sessions/user-sessions/ZW5kZWQ=?key_format=base64url"),
-    ("user-sessions", "sessions that ended", "", "/state/sessions/user-sessions/ended/1000000/2000000?limit=10"),
-    ("user-sessions", "sessions still active", "", "/state/sessions/user-sessions/active?limit=10"),
-)
-
-
 def test_each_kind_of_store_is_asked_in_its_way(page: Page, shown: Shown) -> None:
     paths = [path for *_, path in QUERIES]
     shown.answers.update({path: (f'["answer {number}"]', {}) for number, path in enumerate(paths)})
@@ -282,12 +263,27 @@ def test_each_kind_of_store_is_asked_in_its_way(page: Page, shown: Shown) -> Non
         for number, (store, query, key, _) in enumerate(QUERIES):
             page.get_by_label("Store", exact=True).select_option(store)
             page.get_by_label("Query", exact=True).select_option(query)
-            for label, text in (("Key", key), ("From", "1000000"), ("To", "2000000")):
+            for label, text in (("Key", key), ("From", "1000000"), ("To", "2000000"), ("Gap", "30m")):
                 if page.get_by_label(label, exact=True).is_visible():
                     page.get_by_label(label, exact=True).fill(text)
             page.get_by_role("button", name="Ask").click()
             expect(page.locator("#answer pre")).to_contain_text(f"answer {number}")
     assert shown.asked == paths
+
+
+def test_it_tells_that_more_rows_follow(page: Page, shown: Shown) -> None:
+    path = "/state/windowed/sales/all/1000000/2000000"
+    shown.answers[path] = ('["a page"]', {"storekeeper-next-cursor": "AA"})
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Store", exact=True).select_option("sales")
+        for label, text in (("From", "1000000"), ("To", "2000000")):
+            page.get_by_label(label, exact=True).fill(text)
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#origin")).to_contain_text("more rows")
+        page.get_by_label("From", exact=True).fill("20260131")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer .bad")).to_contain_text("is not a time")
 
 
 def test_a_replica_says_what_it_skipped_and_what_it_does_not_rank(page: Page, shown: Shown) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ from fastapi.testclient import TestClient
 
 from storekeeper.node.query.page.routes import SWAGGER_FILES, page_files, page_routes
 from storekeeper.node.security.access import PAGE_PATH
+from tests.node.query.cluster import Cluster
+from tests.node.query.page.shown_node import QUERIES
 
 FILES: Mapping[str, str] = {name: file.content.decode() for name, file in page_files().items()}
 PAGES = {"index.html", "docs.html"}
@@ -64,5 +67,15 @@ def test_nothing_is_inline_or_from_elsewhere(name: str) -> None:
 def test_every_field_of_the_page_has_a_label() -> None:
     html = FILES["index.html"]
     fields = re.findall(r'<(?:input|select)\b[^>]*?\bid="([^"]+)"', html)
-    assert len(fields) == 7
+    assert len(fields) == 8
     assert [name for name in fields if f'<label for="{name}">' not in html] == []
+
+
+def test_a_node_answers_what_the_page_asks() -> None:
+    async def check() -> None:
+        cluster = Cluster()
+        for *_, path in QUERIES:
+            answer = await cluster.get("a", path.replace("user-sessions", "visits"))
+            assert answer.status_code in {200, 404}, (path, answer.text)
+
+    asyncio.run(check())

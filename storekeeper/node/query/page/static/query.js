@@ -26,7 +26,11 @@ const sessions = {
   name: "sessions of a key", fields: ["key"],
   path: (s, q) => keyed(`/state/sessions/${s}/{}`, q.key, ["active", "ended"]),
 };
-const active = { name: "sessions still active", fields: ["limit"], path: (s, q) => `/state/sessions/${s}/active?limit=${q.limit}` };
+// Of a time: a node does not know the gap of an app's sessions.
+const active = {
+  name: "sessions still active", fields: ["to", "gap", "limit"],
+  path: (s, q) => `/state/sessions/${s}/active?at_ms=${time(q.to)}&gap_ms=${gap(q.gap)}&limit=${q.limit}`,
+};
 const ended = {
   name: "sessions that ended", fields: ["from", "to", "limit"],
   path: (s, q) => `/state/sessions/${s}/ended/${time(q.from)}/${time(q.to)}?limit=${q.limit}`,
@@ -61,11 +65,18 @@ function base64url(text) {
 // Epoch milliseconds of `now`, `-15m`, a number, or what a date is written like.
 export function time(text, nowMs = Date.now()) {
   if (text === "now") return nowMs;
-  if (/^\d{5,}$/.test(text)) return Number(text);
+  // Eight digits are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant.
+  if (/^(\d{5,7}|\d{9,})$/.test(text)) return Number(text);
   const ago = /^-(\d+)([smhd])$/.exec(text);
   const at = ago ? nowMs - Number(ago[1]) * UNITS_MS[ago[2]] : Date.parse(text);
   if (Number.isNaN(at)) throw new Error(`“${text}” is not a time: write now, -15m, -1h, 2026-01-31T18:00Z or epoch milliseconds`);
   return Math.max(0, Math.round(at));
+}
+
+function gap(text) {
+  const long = /^(\d+)([smhd])$/.exec(text);
+  if (!long) throw new Error("name the gap after which the app ends a session, such as 30m");
+  return Number(long[1]) * UNITS_MS[long[2]];
 }
 
 export class QueryBox {
@@ -114,7 +125,7 @@ export class QueryBox {
   async #ask() {
     const began = performance.now();
     try {
-      const values = Object.fromEntries(["key", "from", "to", "limit"].map((name) => [name, byId(name).value.trim()]));
+      const values = Object.fromEntries(["key", "from", "to", "gap", "limit"].map((name) => [name, byId(name).value.trim()]));
       const { path: pathOf, plot } = this.#chosen();
       const path = pathOf(encoded(byId("store").value), values);
       const response = await ask(path, 15000);
@@ -137,6 +148,7 @@ export class QueryBox {
       ["records behind", of("offset-lag")],
       ["staleness", of("staleness-ms") && `${of("staleness-ms")} ms`],
       ["complete", of("complete") === "false" ? "no" : null],
+      ["more rows", of("next-cursor") && "follow"],
       ["took", `${tookMs < 10 ? tookMs.toFixed(1) : Math.round(tookMs)} ms`],
     ];
     byId("origin").replaceChildren(
