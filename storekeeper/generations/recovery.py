@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -294,7 +295,7 @@ class Recovering:
             journal.generation(recovery.number),
         )
         batch = CommittedBatch(at.generation, at.batch, recovery.start, at.exact_to_ms)
-        rows = ((store, histories[store].rows(manifest)) for store, manifest in recovery.manifests.items())
+        rows = {store: partial(histories[store].rows, manifest) for store, manifest in recovery.manifests.items()}
         return seeding.from_rows(rows, batch, recovery.progress)
 
     def _histories(self) -> dict[str, SealedHistory]:

@@ -43,6 +43,8 @@ ROWS = pa.schema(
 )
 ROWS_DDL = "store string, partition int, key binary, value binary, timestamp_ms bigint, problem string"
 COUNT_DDL = "written bigint"
+MISPLACED = "not in the partition of its key"
+"""The problem of a row that can't move by its key: its task doesn't find it by that now, and wouldn't then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,32 @@ class Placement:
     Attributes:
         kind: the store's kind, which sets the format of its row keys.
         partitions: of its new changelog, if rows may move to other partitions; else None.
+        before: of its changelog until now, if rows keep their keys and move for their number alone; else None.
     """
 
     kind: StoreKind
     partitions: int | None = None
+    before: int | None = None
 
     def of(self, keys: Sequence[bytes], before: Sequence[int]) -> Sequence[int]:
         """The partitions of rows, by their keys and the partitions that they come from."""
         if self.partitions is None:
             return before
+        return self._by_key(keys, self.partitions)
+
+    def misplaced(self, keys: Sequence[bytes], at: Sequence[int]) -> Sequence[bool]:
+        """Whether rows can't move, as they are not in the partition of their key now, by keys and partitions.
+
+        A row whose key no store of the kind makes is nobody's, wherever it is.
+        """
+        if self.before is None:
+            return [False] * len(keys)
+        found = zip(self._by_key(keys, self.before), at, keys, strict=True)
+        return [of_key != place and key_of_row(self.kind, key) is not None for of_key, place, key in found]
+
+    def _by_key(self, keys: Sequence[bytes], partitions: int) -> list[int]:
         inner = list(map(self._key, keys)) if self.kind in LAYOUTS else keys
-        numbers: list[int] = partitions_of(inner, self.partitions).tolist()
+        numbers: list[int] = partitions_of(inner, partitions).tolist()
         return numbers
 
     def _key(self, row_key: bytes) -> bytes:
@@ -82,7 +99,12 @@ def converted_rows(
     for batch in batches:
         rows: list[tuple[int, bytes, bytes, int]] = []
         problems: list[str] = []
-        for partition, key, value, timestamp_ms in zip(*(_cells(batch.column(name)) for name in names), strict=True):
+        columns = [_cells(batch.column(name)) for name in names]
+        misplaced = placement.misplaced(columns[1], columns[0])
+        for partition, key, value, timestamp_ms, is_misplaced in zip(*columns, misplaced, strict=True):
+            if is_misplaced:
+                problems.append(MISPLACED)
+                continue
             try:
                 rows += [(partition, *record, timestamp_ms) for record in chain.convert(key, value)]
             except Exception as error:  # an app's function may raise anything, and quote the row
