@@ -332,7 +332,7 @@ class GenerationController:
 
         Stores switch one by one: a reader of two stores may briefly see one before and one after the switch.
         """
-        for alias in aliases_of(self.spec.stores, chosen, other, self.clock.now_ms(), prepare=prepare):
+        for alias in aliases_of(self.spec, chosen, other, self.clock.now_ms(), prepare=prepare):
             self.publish(alias)
 
     def _write(self, journal: Journal) -> Journal:

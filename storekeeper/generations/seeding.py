@@ -37,7 +37,7 @@ from storekeeper.engine.runtime.topics import Topics, counts_in
 from storekeeper.engine.stream import planned
 from storekeeper.engine.transaction import producer_options
 from storekeeper.generations.boundary import begin_behind
-from storekeeper.generations.catalog import chain_of, describe_of, spec_of
+from storekeeper.generations.catalog import chain_of, changelogs_of, describe_of, spec_of
 from storekeeper.generations.comparison import chain_between
 from storekeeper.generations.errors import (
     GenerationPendingError,
@@ -209,6 +209,10 @@ class Seeding:
         return BatchCheckpoint(self._live_settings.checkpoint_dir(self.spec.name))
 
     @cached_property
+    def _live_topics(self) -> Mapping[str, str]:
+        return changelogs_of(self.spec, self.live)
+
+    @cached_property
     def _live_layout(self) -> Layout:
         return self._layout(self.live)
 
@@ -265,7 +269,7 @@ class Seeding:
         spec, settings = spec_of(self.spec, self.live), self._live_settings
         own = own_topics(spec, settings, self._live_slots)
         missing = self._topics.missing(own)
-        if gone := sorted({*missing}.intersection(self.live.topics.values())):
+        if gone := sorted({*missing}.intersection(self._live_topics.values())):
             raise GenerationRefusedError(
                 f"changelog {gone[0]} was deleted, so rows can't be copied. Go on from the tables (`seed --from "
                 "tables`), or fill the generation from the input (`seed --from beginning`)"
@@ -358,7 +362,7 @@ class Seeding:
         """The rows that the new generation begins with, or their problems: one frame per store."""
         chain = chain_between(self.live, self.new)
         for sub, spec in _stores(self._new_layout):
-            rows = self._folded(spark, self.live.topics[spec.name], batch)
+            rows = self._folded(spark, self._live_topics[spec.name], batch)
             placement = self._placement(sub, spec, moves)
             convert = partial(converted_rows, store=spec.name, chain=chain.of(spec.name), placement=placement)
             yield rows.mapInArrow(convert, ROWS_DDL)
@@ -384,7 +388,7 @@ class Seeding:
 
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
-        like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
+        like = {topic: self._live_topics.get(store) for store, topic in self.new.topics.items()}
         there = {*self._topics.names()}
         for own in own_topics_of(self.spec.name, self._new_layout, self.new.number, self._new_slots):
             live = like.get(own.name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,13 @@ def test_a_generation_has_a_changelog_for_every_store_of_its_topology() -> None:
     candidate = journal.candidate
     assert candidate is not None
     assert candidate.topics == {store: f"counted-{store}-changelog-g2" for store in ("sums", "numbers", "tens")}
+
+
+def test_a_plan_notes_the_stores_that_the_live_topology_has_got_since() -> None:
+    journal = first_journal(COUNTED)
+    old = replace(journal.live_generation, topics={"sums": "counted-sums-changelog"})
+    made = steps.planned(journal.updated(old), COUNTED, [])
+    assert made.live_generation.topics == first_journal(COUNTED).live_generation.topics
 
 
 def test_a_backfill_is_another_generation_than_a_seeded_one() -> None:
