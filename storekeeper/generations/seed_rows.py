@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -201,15 +202,32 @@ def live_progress(
     return progress
 
 
-def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:
-    """The live sub-topology that a new one replaces: it shares a store, or else an input topic; None if none does.
+def peers_of(sub: SubTopology, live: Layout) -> list[SubTopology]:
+    """The live sub-topologies that a new one replaces: those that share a store, or else an input topic.
 
-    Repartition topics don't count: their names differ between generations.
+    There are several if their stores meet in the same tasks now. Repartition topics don't count: their names differ
+    between generations.
     """
     stores, topics = {spec.name for spec in sub.stores}, _plain_topics(sub)
     others = [other for other in live.topology.sub_topologies if not other.is_global]
     same = [other for other in others if stores & {spec.name for spec in other.stores}]
-    return next(iter(same or [other for other in others if topics & _plain_topics(other)]), None)
+    return same or [other for other in others if topics & _plain_topics(other)]
+
+
+def joined(befores: Sequence[Progress]) -> Progress:
+    """The progress of tasks that take over from those of several sub-topologies, partition by partition.
+
+    What two of them have under one name is as far as the further one.
+    """
+    if len(befores) == 1:
+        return befores[0]
+    by_partition: dict[int, dict[str, dict[str, int]]] = {}
+    for partition, progress in chain.from_iterable(before.items() for before in befores):
+        found = by_partition.setdefault(partition, {})
+        for what, places in orjson.loads(progress).items():
+            known = found.setdefault(what, {})
+            known |= {name: max(place, known.get(name, place)) for name, place in places.items()}
+    return {partition: orjson.dumps(found) for partition, found in by_partition.items()}
 
 
 def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:

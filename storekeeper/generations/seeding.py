@@ -54,8 +54,9 @@ from storekeeper.generations.seed_rows import (
     Progress,
     SeedTarget,
     converted_rows,
+    joined,
     live_progress,
-    peer_of,
+    peers_of,
     progress_of,
     write_rows,
     written_rows,
@@ -348,13 +349,13 @@ class Seeding:
         """The progress that the new generation's tasks begin with, by slot name."""
         progress: dict[str, Progress] = {}
         for sub in self._new_layout.topology.sub_topologies:
-            peer = None if sub.is_global else peer_of(sub, self._live_layout)
-            if peer is None:
+            peers = [] if sub.is_global else peers_of(sub, self._live_layout)
+            if not peers:
                 continue
             tasks = self._new_layout.plan.tasks(sub)
             moved = any(moves.get(spec.name, False) for spec in sub.stores)
-            moved = moved or tasks != self._live_layout.plan.tasks(peer)
-            reached = before[slot_of(peer, self._live_slots)]
+            moved = moved or any(tasks != self._live_layout.plan.tasks(peer) for peer in peers)
+            reached = joined([before[slot_of(peer, self._live_slots)] for peer in peers])
             progress[slot_of(sub, self._new_slots)] = progress_of(reached, tasks, moved=moved)
         return progress
 
