@@ -25,12 +25,14 @@ def planned(
 ) -> Journal:
     """The journal with a planned generation, which adds `migrations` to the live one's. They must fit the app.
 
-    The live one's stores are noted as they are now: its topology may have got some since it was made.
+    The live one's stores are noted as they are now: its topology may have got some since it was made. Without
+    `partitions`, it has as many as the live one.
 
     Raises:
         GenerationRefusedError: there is a candidate or a standby, or the migrations don't continue the live ones.
     """
     names = (*journal.live_generation.migrations, *migrations)
+    partitions = journal.live_generation.partitions if partitions is None else partitions
     candidate = journal.candidate
     if candidate is not None:
         if (candidate.migrations, candidate.partitions, candidate.since) == (names, partitions, since):

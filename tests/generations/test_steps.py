@@ -63,6 +63,15 @@ def test_changes_follow_those_that_were_made_before() -> None:
     assert candidate.migrations == ("rewards-tier", "rewards-by-region")
 
 
+def test_a_generation_keeps_the_number_of_partitions_of_the_one_before() -> None:
+    live = replace(handed_over().live_generation, partitions=12)
+    journal = steps.retired(handed_over().updated(live), 1)
+    for partitions, expected in ((None, 12), (7, 7)):
+        made = steps.planned(journal, POS, [], partitions)
+        assert made.generation(3).partitions == expected
+        assert steps.planned(made, POS, [], partitions) == made
+
+
 def test_a_generation_has_a_changelog_for_every_store_of_its_topology() -> None:
     journal = steps.planned(first_journal(COUNTED), COUNTED, [f"{COUNTED_APP}:BY_LETTER", f"{COUNTED_APP}:WITH_FULL"])
     candidate = journal.candidate
