@@ -312,7 +312,8 @@ class Recovering:
     def _check_alone(self, journal: Journal) -> None:
         """Refuses while another generation is under way, or stands by: it may have what is lost."""
         other = journal.other
-        if other is not None and other.since != TABLES:
+        # One that this command is making is its own. A standby isn't, however it once began.
+        if other is not None and (other.since != TABLES or other.state is GenerationState.STANDBY):
             raise GenerationRefusedError(
                 f"generation {other.number} of {journal.app} is {other.state}, and may have what generation "
                 f"{journal.live} has lost: hand over to it or roll back to it, or retire it first"
