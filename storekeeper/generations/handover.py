@@ -409,7 +409,7 @@ def controller_of(
         SystemClock(),
         time.sleep,
         partial(publish_alias, settings.kafka, secret),
-        partial(_compared, settings),
+        partial(_compared, settings, app),
         Topics(settings.kafka).committed_end,
         timeout_s=timeout_s,
         max_behind=max_behind,
@@ -417,5 +417,5 @@ def controller_of(
     )
 
 
-def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
-    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)
+def _compared(settings: AppSettings, app: str, source: Generation, target: Generation) -> ComparisonVerdict:
+    return compare_generations(settings.kafka, settings.run_dir / "generations" / app, source, target)
