@@ -222,6 +222,11 @@ def generation_topic(first: str, generation: int) -> str:
     return first if generation == 1 else f"{first}-g{generation}"
 
 
+def first_topic(topic: str, generation: int) -> str:
+    """The name in the first generation of a changelog that a generation has as `topic`."""
+    return topic if generation == 1 else topic.removesuffix(f"-g{generation}")
+
+
 def is_served(spec: TopologyStore) -> bool:
     """Whether nodes serve a store.
 

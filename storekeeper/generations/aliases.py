@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import structlog
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import SystemClock
 from storekeeper.errors import StateError
+from storekeeper.generations.catalog import changelogs_of
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import FIRST_GENERATION, Generation, GenerationState, JournalFile
 from storekeeper.node.cluster.aliases import Alias, publish_alias, read_aliases
@@ -22,21 +23,27 @@ _log = structlog.get_logger(__name__)
 
 
 def aliases_of(
-    stores: Iterable[StoreSpec], chosen: Generation, other: Generation | None, now_ms: int, *, prepare: bool = False
+    spec: AppSpec, chosen: Generation, other: Generation | None, now_ms: int, *, prepare: bool = False
 ) -> list[Alias]:
-    """Aliases by which nodes serve `chosen` and keep `other` warm; with `prepare` they restore `other` beside it."""
+    """Aliases by which nodes serve `chosen` and keep `other` warm; with `prepare` they restore `other` beside it.
+
+    A store that only one of the two has needs none to be prepared: it is served as it is.
+
+    Raises:
+        GenerationRefusedError: a migration of theirs doesn't exist any more.
+    """
     newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
+    of_newer, of_before = _topics(spec, newer), {} if before is None else _topics(spec, before)
     return [
-        Alias(
-            store.name,
-            newer.number,
-            newer.topics[store.name],
-            None if before is None else before.topics[store.name],
-            now_ms,
-            prepare=prepare,
-        )
-        for store in stores
+        Alias(store.name, newer.number, of_newer[store.name], of_before.get(store.name), now_ms, prepare=prepare)
+        for store in spec.stores
+        if store.name in of_newer and (store.name in of_before or not prepare)
     ]
+
+
+def _topics(spec: AppSpec, generation: Generation) -> Mapping[str, str]:
+    is_whole = {store.name for store in spec.stores} <= generation.topics.keys()
+    return generation.topics if is_whole else changelogs_of(spec, generation)
 
 
 def lost_aliases(
@@ -48,7 +55,7 @@ def lost_aliases(
     isn't called while no journal needs one. Journals don't count where a setting fixes the generation.
 
     Raises:
-        StateError: a journal is damaged, or can't be reached; Kafka doesn't answer.
+        StateError: a journal is damaged, can't be reached, or names what the code doesn't have; Kafka doesn't answer.
     """
     if settings.fixes_generation:
         return ()
@@ -103,4 +110,4 @@ def _published(app: AppSpec, settings: AppSettings, now_ms: int) -> list[Alias]:
     if other is None and journal.live == FIRST_GENERATION:
         return []  # nodes are configured with it
     prepare = other is not None and other.state is not GenerationState.STANDBY
-    return aliases_of(app.stores, journal.live_generation, other, now_ms, prepare=prepare)
+    return aliases_of(app, journal.live_generation, other, now_ms, prepare=prepare)

@@ -195,6 +195,15 @@ def topology_of(spec: AppSpec, migrations: Sequence[str]) -> Topology:
     return described(spec.name, describe_of(spec, migrations), AppSettings())
 
 
+def changelogs_of(spec: AppSpec, generation: Generation) -> dict[str, str]:
+    """The changelog of each store in a generation: also of stores that its topology got after it was made.
+
+    Raises as `describe_of`.
+    """
+    now = changelog_topics(spec.name, topology_of(spec, generation.migrations), generation.number)
+    return now | dict(generation.topics)
+
+
 def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
     """The app in one of its generations: its topology, and its stores with their topics and versions.
 

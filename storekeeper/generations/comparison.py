@@ -10,6 +10,7 @@ that differ are masked: a few characters of the key, and never a value.
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -41,6 +42,7 @@ _DELETED = -1
 _PARTS = 64
 """How many files each content is split into: the largest of them must fit into memory."""
 _MOST_SAMPLES = 5
+_SCRATCH = "compare-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def compare(
         key_of: the part of a row's key that is reported, masked; all of it by default.
     """
     tally = _Tally(key_of)
-    with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
+    with TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
         root = Path(scratch)
         raw = _deal(older, root / "older")
         converted = _deal(_converted(raw, convert, tally), root / "converted", digest=True)
@@ -212,14 +214,22 @@ def compare_generations(kafka: Kafka, folder: Path, one: Generation, other: Gene
 
     The rows of the one with fewer migrations are converted. All stores that both have are compared together;
     a row is the same only if it is in the same store, and in the same partition unless rows move: to other keys, or to
-    another number of partitions. Where they move, rows of one key in several partitions can't be converted. `folder`
-    holds temporary files, as large as the changelogs' content.
+    another number of partitions. Where they move, rows of one key in several partitions can't be converted.
+
+    Args:
+        kafka: the Kafka.
+        folder: of this app alone. Temporary files go there, as large as the changelogs' content; those of a comparison
+            that was killed are deleted.
+        one: one of the generations.
+        other: the other one.
 
     Raises:
         GenerationRefusedError: the migrations of neither begin with those of the other.
         ChangelogError: a changelog is missing, or the broker doesn't answer, which is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{_SCRATCH}*"):
+        shutil.rmtree(left, ignore_errors=True)
     older, newer = sorted((one, other), key=lambda generation: len(generation.migrations))
     chain, both = chain_between(older, newer), older.topics.keys() & newer.topics.keys()
     chains = {store: chain.of(store) for store in both}

@@ -332,7 +332,7 @@ class GenerationController:
 
         Stores switch one by one: a reader of two stores may briefly see one before and one after the switch.
         """
-        for alias in aliases_of(self.spec.stores, chosen, other, self.clock.now_ms(), prepare=prepare):
+        for alias in aliases_of(self.spec, chosen, other, self.clock.now_ms(), prepare=prepare):
             self.publish(alias)
 
     def _write(self, journal: Journal) -> Journal:
@@ -409,7 +409,7 @@ def controller_of(
         SystemClock(),
         time.sleep,
         partial(publish_alias, settings.kafka, secret),
-        partial(_compared, settings),
+        partial(_compared, settings, app),
         Topics(settings.kafka).committed_end,
         timeout_s=timeout_s,
         max_behind=max_behind,
@@ -417,5 +417,5 @@ def controller_of(
     )
 
 
-def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
-    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)
+def _compared(settings: AppSettings, app: str, source: Generation, target: Generation) -> ComparisonVerdict:
+    return compare_generations(settings.kafka, settings.run_dir / "generations" / app, source, target)

@@ -113,3 +113,14 @@ def named_generations(spec: AppSpec, settings: AppSettings) -> tuple[tuple[AppSp
         key=lambda one: (one.number != journal.live, one.number),
     )
     return tuple((spec_of(spec, one), settings.in_generation(one.number)) for one in generations)
+
+
+def given_partitions(app: str, settings: AppSettings) -> int | None:
+    """How many partitions the generation of these settings was given; None leaves them to its topology.
+
+    Raises:
+        GenerationRefusedError: the journal is damaged.
+    """
+    journal = None if settings.fixes_generation else JournalFile(settings.durable, app).read()
+    generation = None if journal is None else journal.generations.get(settings.generation)
+    return None if generation is None else generation.partitions

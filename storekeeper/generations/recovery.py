@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -294,7 +295,7 @@ class Recovering:
             journal.generation(recovery.number),
         )
         batch = CommittedBatch(at.generation, at.batch, recovery.start, at.exact_to_ms)
-        rows = ((store, histories[store].rows(manifest)) for store, manifest in recovery.manifests.items())
+        rows = {store: partial(histories[store].rows, manifest) for store, manifest in recovery.manifests.items()}
         return seeding.from_rows(rows, batch, recovery.progress)
 
     def _histories(self) -> dict[str, SealedHistory]:
@@ -311,7 +312,8 @@ class Recovering:
     def _check_alone(self, journal: Journal) -> None:
         """Refuses while another generation is under way, or stands by: it may have what is lost."""
         other = journal.other
-        if other is not None and other.since != TABLES:
+        # One that this command is making is its own. A standby isn't, however it once began.
+        if other is not None and (other.since != TABLES or other.state is GenerationState.STANDBY):
             raise GenerationRefusedError(
                 f"generation {other.number} of {journal.app} is {other.state}, and may have what generation "
                 f"{journal.live} has lost: hand over to it or roll back to it, or retire it first"

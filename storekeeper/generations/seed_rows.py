@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -43,6 +44,8 @@ ROWS = pa.schema(
 )
 ROWS_DDL = "store string, partition int, key binary, value binary, timestamp_ms bigint, problem string"
 COUNT_DDL = "written bigint"
+MISPLACED = "not in the partition of its key"
+"""The problem of a row that can't move by its key: its task doesn't find it by that now, and wouldn't then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +55,32 @@ class Placement:
     Attributes:
         kind: the store's kind, which sets the format of its row keys.
         partitions: of its new changelog, if rows may move to other partitions; else None.
+        before: of its changelog until now, if rows keep their keys and move for their number alone; else None.
     """
 
     kind: StoreKind
     partitions: int | None = None
+    before: int | None = None
 
     def of(self, keys: Sequence[bytes], before: Sequence[int]) -> Sequence[int]:
         """The partitions of rows, by their keys and the partitions that they come from."""
         if self.partitions is None:
             return before
+        return self._by_key(keys, self.partitions)
+
+    def misplaced(self, keys: Sequence[bytes], at: Sequence[int]) -> Sequence[bool]:
+        """Whether rows can't move, as they are not in the partition of their key now, by keys and partitions.
+
+        A row whose key no store of the kind makes is nobody's, wherever it is.
+        """
+        if self.before is None:
+            return [False] * len(keys)
+        found = zip(self._by_key(keys, self.before), at, keys, strict=True)
+        return [of_key != place and key_of_row(self.kind, key) is not None for of_key, place, key in found]
+
+    def _by_key(self, keys: Sequence[bytes], partitions: int) -> list[int]:
         inner = list(map(self._key, keys)) if self.kind in LAYOUTS else keys
-        numbers: list[int] = partitions_of(inner, self.partitions).tolist()
+        numbers: list[int] = partitions_of(inner, partitions).tolist()
         return numbers
 
     def _key(self, row_key: bytes) -> bytes:
@@ -82,7 +100,12 @@ def converted_rows(
     for batch in batches:
         rows: list[tuple[int, bytes, bytes, int]] = []
         problems: list[str] = []
-        for partition, key, value, timestamp_ms in zip(*(_cells(batch.column(name)) for name in names), strict=True):
+        columns = [_cells(batch.column(name)) for name in names]
+        misplaced = placement.misplaced(columns[1], columns[0])
+        for partition, key, value, timestamp_ms, is_misplaced in zip(*columns, misplaced, strict=True):
+            if is_misplaced:
+                problems.append(MISPLACED)
+                continue
             try:
                 rows += [(partition, *record, timestamp_ms) for record in chain.convert(key, value)]
             except Exception as error:  # an app's function may raise anything, and quote the row
@@ -179,15 +202,32 @@ def live_progress(
     return progress
 
 
-def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:
-    """The live sub-topology that a new one replaces: it shares a store, or else an input topic; None if none does.
+def peers_of(sub: SubTopology, live: Layout) -> list[SubTopology]:
+    """The live sub-topologies that a new one replaces: those that share a store, or else an input topic.
 
-    Repartition topics don't count: their names differ between generations.
+    There are several if their stores meet in the same tasks now. Repartition topics don't count: their names differ
+    between generations.
     """
     stores, topics = {spec.name for spec in sub.stores}, _plain_topics(sub)
     others = [other for other in live.topology.sub_topologies if not other.is_global]
     same = [other for other in others if stores & {spec.name for spec in other.stores}]
-    return next(iter(same or [other for other in others if topics & _plain_topics(other)]), None)
+    return same or [other for other in others if topics & _plain_topics(other)]
+
+
+def joined(befores: Sequence[Progress]) -> Progress:
+    """The progress of tasks that take over from those of several sub-topologies, partition by partition.
+
+    What two of them have under one name is as far as the further one.
+    """
+    if len(befores) == 1:
+        return befores[0]
+    by_partition: dict[int, dict[str, dict[str, int]]] = {}
+    for partition, progress in chain.from_iterable(before.items() for before in befores):
+        found = by_partition.setdefault(partition, {})
+        for what, places in orjson.loads(progress).items():
+            known = found.setdefault(what, {})
+            known |= {name: max(place, known.get(name, place)) for name, place in places.items()}
+    return {partition: orjson.dumps(found) for partition, found in by_partition.items()}
 
 
 def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:

@@ -7,7 +7,7 @@ The live generation keeps running. A repeated attempt makes everything again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial, reduce
@@ -19,7 +19,6 @@ import structlog
 from confluent_kafka import KafkaError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
@@ -38,7 +37,7 @@ from storekeeper.engine.runtime.topics import Topics, counts_in
 from storekeeper.engine.stream import planned
 from storekeeper.engine.transaction import producer_options
 from storekeeper.generations.boundary import begin_behind
-from storekeeper.generations.catalog import chain_of, describe_of, spec_of
+from storekeeper.generations.catalog import chain_of, changelogs_of, describe_of, spec_of
 from storekeeper.generations.comparison import chain_between
 from storekeeper.generations.errors import (
     GenerationPendingError,
@@ -47,6 +46,7 @@ from storekeeper.generations.errors import (
     UnconvertibleRowsError,
 )
 from storekeeper.generations.journal import BEGINNING, Generation, Journal
+from storekeeper.generations.seed_checks import SeedCheck
 from storekeeper.generations.seed_rows import (
     COUNT_DDL,
     ROWS_DDL,
@@ -54,8 +54,9 @@ from storekeeper.generations.seed_rows import (
     Progress,
     SeedTarget,
     converted_rows,
+    joined,
     live_progress,
-    peer_of,
+    peers_of,
     progress_of,
     write_rows,
     written_rows,
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
 _SEED_BATCH = 0
 _TRIES = 20
 _PAUSE_S = 0.1
-_SHOWN_PROBLEMS = 3
 
 _log = structlog.get_logger(__name__)
 
@@ -130,7 +130,7 @@ class Seeding:
         progress = self._progress(before, moves)
         rows = reduce(DataFrame.unionAll, self._frames(spark, batch, moves)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            self._refuse_problems(rows)
+            self._check_of(moves).of_frame(rows)
             self._make_topics()
             count = self._written(rows, batch)
         finally:
@@ -140,29 +140,33 @@ class Seeding:
 
     def from_rows(
         self,
-        rows: Iterable[tuple[str, Iterator[pa.RecordBatch]]],
+        rows: Mapping[str, Callable[[], Iterator[pa.RecordBatch]]],
         batch: CommittedBatch,
         progress: Mapping[str, Progress],
     ) -> Seed:
-        """Converts and writes rows that are given, of the generation `live` as of a batch.
+        """Converts and writes rows that are given, of the generation `live` as of a batch. Raises as `make_seed`.
 
         Args:
-            rows: by store, batches with columns `_partition`, `_key`, `_value` and `_timestamp_ms`.
+            rows: by store, what reads them: batches with columns `_partition`, `_key`, `_value` and `_timestamp_ms`.
+                Those that are converted or move are read twice: all are checked before the first is written.
             batch: which; its source is where the input goes on.
             progress: that of the tasks after it, by slot name. Those without one begin anew with their rows.
         """
         moves = self._moves()
         anew = {slot: dict.fromkeys(range(count), b"{}") for slot, count in self.slots.items()}
         begins = self._progress({slot: {**tasks, **progress.get(slot, {})} for slot, tasks in anew.items()}, moves)
-        self._make_topics()
-        target, chain = self._target(batch), chain_between(self.live, self.new)
+        chain = chain_between(self.live, self.new)
         subs = {spec.name: (sub, spec) for sub, spec in _stores(self._new_layout)}
-        count = 0
-        for store, batches in rows:
-            sub, spec = subs[store]
-            placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[store] else None)
-            made = converted_rows(batches, store=store, chain=chain.of(store), placement=placement)
-            count += write_rows(map(_without_problems, made), target)
+
+        def made(store: str) -> Iterator[pa.RecordBatch]:
+            placement = self._placement(*subs[store], moves)
+            return converted_rows(rows[store](), store=store, chain=chain.of(store), placement=placement)
+
+        check = self._check_of(moves)
+        check.of_batches((each for store in check.changed for each in made(store)), self.settings.tables)
+        self._make_topics()
+        target = self._target(batch)
+        count = sum(write_rows(made(store), target) for store in rows)
         self._begin(batch.source, begins)
         return self._made(batch.source, count)
 
@@ -204,6 +208,10 @@ class Seeding:
     @cached_property
     def _live_checkpoint(self) -> BatchCheckpoint:
         return BatchCheckpoint(self._live_settings.checkpoint_dir(self.spec.name))
+
+    @cached_property
+    def _live_topics(self) -> Mapping[str, str]:
+        return changelogs_of(self.spec, self.live)
 
     @cached_property
     def _live_layout(self) -> Layout:
@@ -262,7 +270,7 @@ class Seeding:
         spec, settings = spec_of(self.spec, self.live), self._live_settings
         own = own_topics(spec, settings, self._live_slots)
         missing = self._topics.missing(own)
-        if gone := sorted({*missing}.intersection(self.live.topics.values())):
+        if gone := sorted({*missing}.intersection(self._live_topics.values())):
             raise GenerationRefusedError(
                 f"changelog {gone[0]} was deleted, so rows can't be copied. Go on from the tables (`seed --from "
                 "tables`), or fill the generation from the input (`seed --from beginning`)"
@@ -341,13 +349,13 @@ class Seeding:
         """The progress that the new generation's tasks begin with, by slot name."""
         progress: dict[str, Progress] = {}
         for sub in self._new_layout.topology.sub_topologies:
-            peer = None if sub.is_global else peer_of(sub, self._live_layout)
-            if peer is None:
+            peers = [] if sub.is_global else peers_of(sub, self._live_layout)
+            if not peers:
                 continue
             tasks = self._new_layout.plan.tasks(sub)
             moved = any(moves.get(spec.name, False) for spec in sub.stores)
-            moved = moved or tasks != self._live_layout.plan.tasks(peer)
-            reached = before[slot_of(peer, self._live_slots)]
+            moved = moved or any(tasks != self._live_layout.plan.tasks(peer) for peer in peers)
+            reached = joined([before[slot_of(peer, self._live_slots)] for peer in peers])
             progress[slot_of(sub, self._new_slots)] = progress_of(reached, tasks, moved=moved)
         return progress
 
@@ -355,8 +363,8 @@ class Seeding:
         """The rows that the new generation begins with, or their problems: one frame per store."""
         chain = chain_between(self.live, self.new)
         for sub, spec in _stores(self._new_layout):
-            rows = self._folded(spark, self.live.topics[spec.name], batch)
-            placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[spec.name] else None)
+            rows = self._folded(spark, self._live_topics[spec.name], batch)
+            placement = self._placement(sub, spec, moves)
             convert = partial(converted_rows, store=spec.name, chain=chain.of(spec.name), placement=placement)
             yield rows.mapInArrow(convert, ROWS_DDL)
 
@@ -368,25 +376,20 @@ class Seeding:
         part = cut(records, whole, batch, planned_batches(self._live_checkpoint))
         return newest_by_key(records, part).where("_value is not null")
 
-    def _refuse_problems(self, rows: DataFrame) -> None:
-        problem = (
-            rows.where(F.col("problem").isNotNull())
-            .groupBy("store", "problem")
-            .count()
-            .orderBy(F.desc("count"), "store", "problem")
-        ).collect()
-        if problem:
-            total = sum(row["count"] for row in problem)
-            stores = " and ".join(sorted({row["store"] for row in problem}))
-            shown = "; ".join(f"{row['count']} x {row['problem']}" for row in problem[:_SHOWN_PROBLEMS])
-            raise UnconvertibleRowsError(
-                f"{total} rows of {stores} can't be converted ({shown}): nothing was started; correct the "
-                f"rows or the migration and seed again, or retire generation {self.new.number}"
-            )
+    def _check_of(self, moves: Mapping[str, bool]) -> SeedCheck:
+        chain = chain_between(self.live, self.new)
+        return SeedCheck(self.new.number, [store for store, moved in moves.items() if moved or chain.of(store).steps])
+
+    def _placement(self, sub: SubTopology, spec: TopologyStore, moves: Mapping[str, bool]) -> Placement:
+        if not moves[spec.name]:
+            return Placement(spec.kind)
+        keeps_keys = not chain_between(self.live, self.new).of(spec.name).changes_key
+        before = {spec.name: self._live_layout.plan.tasks(sub) for sub, spec in _stores(self._live_layout)}
+        return Placement(spec.kind, self._new_layout.plan.tasks(sub), before[spec.name] if keeps_keys else None)
 
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
-        like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
+        like = {topic: self._live_topics.get(store) for store, topic in self.new.topics.items()}
         there = {*self._topics.names()}
         for own in own_topics_of(self.spec.name, self._new_layout, self.new.number, self._new_slots):
             live = like.get(own.name)
@@ -457,21 +460,6 @@ class Seeding:
     def _made(self, start: Position, rows: int) -> Seed:
         _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)
         return Seed(start, rows)
-
-
-def _without_problems(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `ROWS` as they are.
-
-    Raises:
-        UnconvertibleRowsError: some can't be converted.
-    """
-    problems = [problem for problem in rows.column("problem").to_pylist() if problem is not None]
-    if problems:
-        raise UnconvertibleRowsError(
-            f"rows of {rows.column('store')[0]} can't be converted ({problems[0]} in {len(problems)} of them): "
-            "correct the migration and seed again"
-        )
-    return rows
 
 
 def _stores(layout: Layout) -> list[tuple[SubTopology, TopologyStore]]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import changelog_topics
 from storekeeper.changelog.position import Position
-from storekeeper.generations.catalog import topology_of
+from storekeeper.generations.catalog import changelogs_of, topology_of
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
 
@@ -25,10 +25,14 @@ def planned(
 ) -> Journal:
     """The journal with a planned generation, which adds `migrations` to the live one's. They must fit the app.
 
+    The live one's stores are noted as they are now: its topology may have got some since it was made. Without
+    `partitions`, it has as many as the live one.
+
     Raises:
         GenerationRefusedError: there is a candidate or a standby, or the migrations don't continue the live ones.
     """
     names = (*journal.live_generation.migrations, *migrations)
+    partitions = journal.live_generation.partitions if partitions is None else partitions
     candidate = journal.candidate
     if candidate is not None:
         if (candidate.migrations, candidate.partitions, candidate.since) == (names, partitions, since):
@@ -47,7 +51,8 @@ def planned(
         partitions=partitions,
         since=since,
     )
-    return journal.updated(generation)
+    live = replace(journal.live_generation, topics=changelogs_of(spec, journal.live_generation))
+    return journal.updated(live, generation)
 
 
 def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal:

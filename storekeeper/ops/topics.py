@@ -13,7 +13,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import described
 from storekeeper.engine.own_topics import CHANGELOG_CONFIG, OwnTopic, own_topics_of
-from storekeeper.generations.live import named_generations
+from storekeeper.generations.live import given_partitions, named_generations
 from storekeeper.kafka.access import denial
 from storekeeper.kafka.clients import new_admin, new_topic
 from storekeeper.kafka.connection import Kafka
@@ -107,7 +107,8 @@ def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str],
     if app.describe is None:
         return ()
     topology = described(app.name, app.describe, settings)
-    layout = Layout(topology.plan({topic: partitions(topic) for topic in app.sources(settings)}))
+    read = {topic: partitions(topic) for topic in app.sources(settings)}
+    layout = Layout(topology.plan(read, given_partitions(app.name, settings)))
     return own_topics_of(app.name, layout, settings.generation)
 
 

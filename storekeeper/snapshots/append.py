@@ -215,6 +215,7 @@ class Appending:
             changelog_id=self.changelog_id,
             live_from=self.live_from,
             progress=self.progress,
+            erased=before.erased if before is not None and goes_on else {},
         )
 
 

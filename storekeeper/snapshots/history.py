@@ -95,6 +95,7 @@ class HistoryManifest:
         columns: the columns that follow from values, SQL type by name.
         read_at_ms: when the run that wrote it began.
         sorted_before: the days before this one, in ISO 8601, are sorted by key.
+        erased: by partition, the offset behind the last change that an erasure has dropped from the newest era.
     """
 
     store: str
@@ -117,6 +118,7 @@ class HistoryManifest:
     changelog_id: str = ""
     live_from: int = 0
     progress: TaskProgress = field(default_factory=dict)
+    erased: Mapping[int, int] = field(default_factory=dict)
 
     def era(self, at_ms: int) -> int:
         """The first time of the era that a time is in; the history's first time for one before."""
@@ -138,10 +140,10 @@ class HistoryManifest:
             SerializationError: it is not a manifest.
         """
         try:
-            fields: dict[str, Any] = orjson.loads(text)
+            fields: dict[str, Any] = {"erased": {}} | orjson.loads(text)  # earlier commits have none
             numbers = {
                 name: {int(partition): int(number) for partition, number in fields[name].items()}
-                for name in ("changelog_offsets", "totals", "hides")
+                for name in ("changelog_offsets", "totals", "hides", "erased")
             }
             return cls(**fields | numbers | {
                 "kind": ServedKind(fields["kind"]),

@@ -89,6 +89,11 @@ class HistoryUpkeep:
             for place in places
             if place[3] < newest_ms or (place[2] < ends.get(place[1], 0) and (place[1], place[2]) not in kept)
         )
+        erased = dict(self._known.erased)
+        for _, partition, offset, at_ms in dropped:
+            if at_ms >= newest_ms:
+                erased[partition] = max(offset + 1, erased.get(partition, 0))
+        manifest = replace(self._known, erased=erased)
         for day, of_day in groupby(dropped, lambda place: place[0]):
             gone = ", ".join(str(place[1:]) for place in of_day)
             place = "_partition, _offset, _batch_ms"
@@ -96,7 +101,7 @@ class HistoryUpkeep:
                 f"SELECT replaced.* FROM replaced ANTI JOIN (VALUES {gone}) AS gone({place}) USING ({place}) "  # noqa: S608
                 "ORDER BY _key, _offset"
             )
-            self._replace(f"_day = DATE '{day}'", rows, self._known)
+            self._replace(f"_day = DATE '{day}'", rows, manifest)
         return len(dropped)
 
     def _places(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[tuple[date, int, int, int]]:

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.headers import CHANGES
 from storekeeper.erasure.erasure import Erasure, ErasurePendingError, ErasureRefusedError
 from storekeeper.erasure.folder import Noted
 from storekeeper.erasure.keys import ErasedKeys
@@ -76,6 +77,19 @@ def test_nothing_of_a_key_is_left_and_all_of_the_others_is(world: World) -> None
         assert rows_at(world, at_ms) == {key: word for key, word in rows.items() if key != ALICE}
     assert ALICE not in json.dumps(certificate)
     assert BOB in {key for rows in before.values() for key in rows}
+
+
+def test_the_last_change_of_a_partition_may_be_one_that_was_erased(world: World) -> None:
+    world.batch({ALICE: "amber"})
+    world.snapshot()
+    completed(world)
+    assert flaws(world) == [], "it has counted the erased changes, and no record says so"
+    world.batch({"carol-1": "cola"})
+    world.snapshot()
+    assert flaws(world) == []
+    at, last = max(world.log.logs[1].items())
+    world.log.logs[1][at] = last._replace(headers=[*last.headers[:-1], (CHANGES, b"99")])
+    assert flaws(world) == ["words_history, partition 1: counts other changes than the changelog in 1 records"]
 
 
 def test_the_tables_have_what_the_changelog_has_at_each_step(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,25 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.generations import aliases
-from storekeeper.generations.aliases import aliases_kept, lost_aliases
+from storekeeper.generations.aliases import aliases_kept, aliases_of, lost_aliases
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import Journal, JournalFile
+from storekeeper.generations.migration import StoreMigration
 from storekeeper.generations.steps import planned, retired, seeded, started
 from storekeeper.node.cluster.aliases import Alias
+from storekeeper.topology import StreamsBuilder
 from tests.generations.test_steps import handed_over
+from tests.integration.counted_app import COUNTED
 
 APPS = (POS, TICKS)
+
+
+def sums_alone(streams: StreamsBuilder, _: AppSettings) -> None:
+    """The topology without the stores of its processor."""
+    streams.stream("counted-events", int).group_by_key().count(store="sums")
+
+
+WITHOUT = StoreMigration("without", "sums", "Less.", 2, f"{__name__}:unused", f"{__name__}:sums_alone")
 
 
 def candidate() -> Journal:
@@ -87,3 +99,21 @@ def test_a_live_app_publishes_its_lost_aliases_again_and_outlives_a_kafka_that_i
     with aliases_kept([POS], settings):
         assert enough.wait(60)
     assert asked[:2] == [([POS], settings)] * 2
+
+
+def test_a_store_that_the_topology_got_after_a_migration_answers_from_the_live_generation(tmp_path: Path) -> None:
+    journal = retired(handed_over(), 1)
+    journal = journal.updated(replace(journal.live_generation, topics={}))
+    JournalFile(tmp_path, "pos").write(journal)
+    assert lost(tmp_path) == [("rewards", "pos-rewards-changelog-g2", None, False)]
+
+
+def test_a_store_that_only_one_generation_has_is_served_as_it_is() -> None:
+    live = first_journal(COUNTED).live_generation
+    without = replace(live, number=2, migrations=(f"{__name__}:WITHOUT",), topics={"sums": "counted-sums-changelog-g2"})
+    prepared = aliases_of(COUNTED, live, without, 7, prepare=True)
+    assert [(alias.store, alias.topic) for alias in prepared] == [("sums", "counted-sums-changelog-g2")]
+    assert [alias.store for alias in aliases_of(COUNTED, without, live, 7)] == ["sums"]
+    assert [alias.previous_topic for alias in aliases_of(COUNTED, live, without, 7)] == [
+        "counted-sums-changelog-g2", None, None,
+    ]  # fmt: skip

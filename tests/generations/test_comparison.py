@@ -69,6 +69,16 @@ def test_rows_that_move_are_compared_by_their_keys(tmp_path: Path, monkeypatch: 
     assert (merged.unconvertible, merged.holds) == (1, False)
 
 
+def test_what_a_killed_comparison_left_on_the_disk_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "compare-killed" / "older").mkdir(parents=True)
+    (tmp_path / "compare-killed" / "older" / "0000").write_bytes(b"rows")
+    (tmp_path / "gen-1").mkdir()
+    assert compared(tmp_path, monkeypatch, [{"a": "one"}], [{"a": "one"}]).holds
+    assert [folder.name for folder in tmp_path.iterdir()] == ["gen-1"]
+
+
 def test_how_far_behind_is_counted_in_records() -> None:
     ahead = Position({"pos": {0: 10, 1: 7, 2: 3}})
     assert behind(ahead, Position({"pos": {0: 4, 1: 9}})) == 9

@@ -326,10 +326,18 @@ def test_losses_are_named_until_somebody_accepts_them(make: Make) -> None:
     check_recovered(recovering.take(accept_loss=True))
 
 
-@pytest.mark.parametrize("state", [GenerationState.PLANNED, GenerationState.STARTED, GenerationState.STANDBY])
-def test_another_generation_may_have_what_is_lost(make: Make, state: GenerationState) -> None:
+@pytest.mark.parametrize(
+    ("state", "since"),
+    [
+        (GenerationState.PLANNED, None),
+        (GenerationState.STARTED, None),
+        (GenerationState.STANDBY, None),
+        (GenerationState.STANDBY, TABLES),
+    ],
+)
+def test_another_generation_may_have_what_is_lost(make: Make, state: GenerationState, since: str | None) -> None:
     recovering = make()
-    journal = steps.planned(first_journal(POS), POS, ())
+    journal = steps.planned(first_journal(POS), POS, (), since=since)
     journal = journal.updated(replace(journal.generation(2), state=state))
     recovering.controller.journal_file.write(journal)
     with pytest.raises(GenerationRefusedError, match=f"generation 2 of pos is {state}, and may have what generation 1"):

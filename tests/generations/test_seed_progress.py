@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from harness.broker import Broker
 from storekeeper.engine.markers import Marker
 from storekeeper.generations.errors import GenerationRefusedError, NotesGoneError
-from storekeeper.generations.seed_rows import live_progress, peer_of, progress_of
+from storekeeper.generations.seed_rows import joined, live_progress, peers_of, progress_of
 from storekeeper.names import markers_topic
-from storekeeper.topology import StreamsBuilder
+from storekeeper.topology import ProcessorContext, Store, StreamsBuilder
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.slots import partitions_by_slot, slot_of
 
@@ -42,8 +42,46 @@ def test_a_sub_topology_takes_the_place_of_the_one_with_its_stores_or_its_topics
     live, new = layout("app", by_value), layout("app-gen-2", filtered)
     first, second = new.topology.sub_topologies
     assert slot_of(second, {}) not in partitions_by_slot(live)
-    assert peer_of(first, live) == live.topology.sub_topologies[0]
-    assert peer_of(second, live) == live.topology.sub_topologies[1]
+    assert peers_of(first, live) == [live.topology.sub_topologies[0]]
+    assert peers_of(second, live) == [live.topology.sub_topologies[1]]
+
+
+class Both:
+    """Has both stores in its tasks."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        """Opens them."""
+        self.stores = context.store("sums"), context.store("counts")
+
+    def process(self, key: str, value: int, _: int) -> None:
+        """Keeps a record's value in both."""
+        for store in self.stores:
+            store.put(key, value)
+
+
+def apart(streams: StreamsBuilder) -> None:
+    for name in ("sums", "counts"):
+        moved = streams.stream("progress-events", int).select_key(lambda _, value: str(value))
+        moved.repartition(named=f"by-{name}").group_by_key().count(store=name)
+
+
+def together(streams: StreamsBuilder) -> None:
+    for name in ("sums", "counts"):
+        streams.add_store(Store(name, int))
+    moved = streams.stream("progress-events", int).select_key(lambda _, value: str(value))
+    moved.repartition().process(Both, stores=["sums", "counts"], values=int)
+
+
+def test_tasks_where_stores_meet_go_on_where_all_of_those_before_were() -> None:
+    live, new = layout("app", apart), layout("app-gen-2", together)
+    first, *kept = live.topology.sub_topologies
+    assert [peers_of(sub, live) for sub in new.topology.sub_topologies] == [[first], kept]
+    found = joined([
+        {0: progress(task=5, sums=5), 1: progress(task=9)},
+        {0: progress(task=8, counts=8), 2: progress(task=1)},
+    ])  # fmt: skip
+    told = {at: orjson.loads(each)["times"] for at, each in found.items()}
+    assert told == {0: {"task": 8, "sums": 5, "counts": 8}, 1: {"task": 9}, 2: {"task": 1}}
 
 
 def progress(**times: int) -> bytes:

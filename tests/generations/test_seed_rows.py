@@ -12,7 +12,7 @@ from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.skipped import headers_of
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.generations.migration import Chain, StoreMigration, StoreRecord
-from storekeeper.generations.seed_rows import ROWS, Placement, SeedTarget, converted_rows, written_rows
+from storekeeper.generations.seed_rows import MISPLACED, ROWS, Placement, SeedTarget, converted_rows, written_rows
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.versions import version_row_key
 from storekeeper.serdes.keys.windows import window_row_key
@@ -112,3 +112,21 @@ def test_a_row_whose_key_no_store_of_the_kind_makes_moves_by_the_whole_of_it() -
     keys = [b"foreign", window_row_key(b"alice", 60_000), b""]
     found = Placement(StoreKind.WINDOW, 4).of(keys, [0, 0, 0])
     assert found == [partition_for(key, 4) for key in (b"foreign", b"alice", b"")]
+
+
+def test_a_row_that_is_not_where_its_key_belongs_does_not_move() -> None:
+    keys = [b"%d" % at for at in range(4)]
+    right = partitions_of(keys, 2).tolist()
+    there = rows(*((at, key, b"v") for at, key in zip(right, keys, strict=True)))
+    placement = Placement(StoreKind.KEY_VALUE, 7, before=2)
+    assert [row[2] for row in converted(there, placement=placement)] == keys
+    elsewhere = rows(*((1 - at, key, b"v") for at, key in zip(right, keys, strict=True)))
+    assert [row[5] for row in converted(elsewhere, placement=placement)] == [MISPLACED] * 4
+    assert [row[1] for row in converted(elsewhere)] == [1 - at for at in right], "rows that stay are where they were"
+
+
+def test_the_place_of_a_window_is_that_of_its_key() -> None:
+    window, count = window_row_key(b"card", 60_000), 64
+    at = partition_for(b"card", count)
+    placement = Placement(StoreKind.WINDOW, 7, before=count)
+    assert placement.misplaced([window, window, b"foreign"], [at, at + 1, at + 1]) == [False, True, False]

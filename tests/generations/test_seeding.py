@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
+import pyarrow as pa
 import pytest
 
 from harness.broker import Broker
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint, CommittedBatch
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import TopicBounds, Topics
@@ -29,7 +30,7 @@ from storekeeper.generations.journal import Generation, Journal
 from storekeeper.generations.migration import StoreMigration, StoreRecord
 from storekeeper.generations.seeding import Seed, Seeding
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
+from storekeeper.topology import JoinWindows, ProcessorContext, Store, StreamsBuilder, tumbling, with_key
 from tests.engine.spark_run import SparkRun, run_query
 from tests.integration import grouped_app
 
@@ -94,6 +95,31 @@ def _described(streams: StreamsBuilder, rows: type[Total]) -> None:
     pairs.to("seeded-pairs")
 
 
+class Counting:
+    """Counts the records of its task by their value's last digit, whatever their key is."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        """Opens its store."""
+        self.counts = context.store("digits")
+
+    def process(self, _: str, amount: int, __: int) -> None:
+        """Counts a record."""
+        digit = str(amount % 10)
+        self.counts.put(digit, (self.counts.get(digit) or 0) + 1)
+
+
+def by_task(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Counts of each task, so that a key has a row in each partition."""
+    streams.add_store(Store("digits", int))
+    sales = streams.stream("seeded-sales", int)
+    sales.select_key(lambda _, amount: f"card {amount}").repartition().process(Counting, stores=["digits"], values=int)
+
+
+def in_tens(key: bytes, value: bytes) -> list[StoreRecord]:
+    """Gives rows the same key."""
+    return [(b"ten", value)]
+
+
 def with_level(key: bytes, value: bytes) -> list[StoreRecord]:
     """From version 1 to version 2."""
     total = orjson.loads(value)["total"]
@@ -109,6 +135,7 @@ def without_sevens(key: bytes, value: bytes) -> list[StoreRecord]:
 
 LEVEL = StoreMigration("level", "totals", "Adds the level.", 2, f"{HERE}:with_level", f"{HERE}:levelled")
 ODD = replace(LEVEL, name="odd", convert=f"{HERE}:without_sevens")
+TENS = StoreMigration("tens", "digits", "One key for all.", 2, f"{HERE}:in_tens", changes_key=True)
 MORE = replace(LEVEL, name="more", describe=f"{HERE}:more")
 
 
@@ -252,3 +279,39 @@ def test_what_is_behind_a_repartition_topic_is_filled_from_the_input_alone(
     }
     found = shop.compared()
     assert (found.holds, found.same) == (True, 7 + grouped_app.GROUPS), found
+
+
+def test_rows_of_one_key_in_several_partitions_stay_apart_or_are_refused(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun("seeded_digits", by_task, broker, spark_session, tmp_path / "run")
+    run.make_topics({"seeded-sales": 2, "seeded-returns": 2})
+    shop = Shop(run, spark_session)
+    shop.sell(0, 100)
+    shop.caught_up()
+    log, new = "seeded_digits-digits-changelog", "seeded_digits-digits-changelog-g2"
+    had = {(partition, key or b""): value or b"" for partition, key, value, _ in run.records(log)}
+    assert len(had) > len({key for _, key in had}), "keys are in both partitions"
+    with pytest.raises(GenerationRefusedError, match=r"rows of digits aren't in the partition of their key"):
+        shop.seeded(partitions=3)
+    with pytest.raises(GenerationRefusedError, match="1 keys of digits would have several rows"):
+        shop.seeded("TENS")
+    with pytest.raises(GenerationRefusedError, match=r"rows of digits aren't in the partition of their key"):
+        from_table(shop, had, partitions=3)
+    assert Topics(run.settings.kafka).missing([new]) == [new], "nothing was made"
+    assert shop.seeded().rows == len(had)
+    assert {(partition, key): value for partition, key, value, _ in run.records(new)} == had
+    told = shop.compared()
+    assert (told.holds, told.same) == (True, len(had)), told
+
+
+def from_table(shop: Shop, rows: dict[tuple[int, bytes], bytes], partitions: int) -> None:
+    """Seeds a generation as after a loss of the changelog, with the rows that a table has."""
+    names, kinds = ("_partition", "_key", "_value", "_timestamp_ms"), (pa.int32(), pa.binary(), pa.binary(), pa.int64())
+    columns = zip(*((*place, value, NOW_MS) for place, value in rows.items()), strict=True)
+    table = pa.record_batch(list(map(pa.array, columns, kinds)), names=list(names))
+    journal = steps.planned(first_journal(shop.spec), shop.spec, [], partitions)
+    seeding = Seeding(shop.spec, shop.run.settings, journal.generation(1), journal.generation(2))
+    batch = CommittedBatch.of(shop.run.checkpoint, 1)
+    assert batch is not None
+    seeding.from_rows({"digits": lambda: iter([table])}, batch, {})

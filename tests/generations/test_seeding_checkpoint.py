@@ -24,6 +24,7 @@ from storekeeper.generations.boundary import is_settled
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError
 from storekeeper.generations.journal import BEGINNING
+from storekeeper.generations.seed_checks import SeedCheck
 from storekeeper.generations.seed_rows import Progress
 from storekeeper.generations.seeding import Seeding
 from storekeeper.topology import StreamsBuilder
@@ -166,7 +167,7 @@ def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(
         return [PlayedRows()]
 
     monkeypatch.setattr(Seeding, "_frames", frames)
-    monkeypatch.setattr(Seeding, "_refuse_problems", lambda *_: None)
+    monkeypatch.setattr(SeedCheck, "of_frame", lambda *_: None)
     monkeypatch.setattr(Seeding, "_written", written)
     found = seeding(tmp_path)
     made = found.from_live(NO_SESSION)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,27 @@ def test_changes_follow_those_that_were_made_before() -> None:
     assert candidate.migrations == ("rewards-tier", "rewards-by-region")
 
 
+def test_a_generation_keeps_the_number_of_partitions_of_the_one_before() -> None:
+    live = replace(handed_over().live_generation, partitions=12)
+    journal = steps.retired(handed_over().updated(live), 1)
+    for partitions, expected in ((None, 12), (7, 7)):
+        made = steps.planned(journal, POS, [], partitions)
+        assert made.generation(3).partitions == expected
+        assert steps.planned(made, POS, [], partitions) == made
+
+
 def test_a_generation_has_a_changelog_for_every_store_of_its_topology() -> None:
     journal = steps.planned(first_journal(COUNTED), COUNTED, [f"{COUNTED_APP}:BY_LETTER", f"{COUNTED_APP}:WITH_FULL"])
     candidate = journal.candidate
     assert candidate is not None
     assert candidate.topics == {store: f"counted-{store}-changelog-g2" for store in ("sums", "numbers", "tens")}
+
+
+def test_a_plan_notes_the_stores_that_the_live_topology_has_got_since() -> None:
+    journal = first_journal(COUNTED)
+    old = replace(journal.live_generation, topics={"sums": "counted-sums-changelog"})
+    made = steps.planned(journal.updated(old), COUNTED, [])
+    assert made.live_generation.topics == first_journal(COUNTED).live_generation.topics
 
 
 def test_a_backfill_is_another_generation_than_a_seeded_one() -> None:

@@ -14,6 +14,7 @@ from harness.project_apps import SYSTEM_APPS, TILL_APPS
 from spark_apps.pos import POS
 from storekeeper.apps.registry import APPS, stores
 from storekeeper.apps.settings import AppSettings
+from storekeeper.generations.journal import JournalFile
 from storekeeper.kafka.clients import answers, new_admin
 from storekeeper.kafka.connection import Kafka
 from storekeeper.ops.errors import StartError
@@ -21,6 +22,7 @@ from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import TopicSpec, ensure_topics, requested_topics, topics_of
 from storekeeper.program import storekeeper_command
+from tests.generations.test_steps import handed_over
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
 
@@ -51,6 +53,16 @@ def test_changelogs_get_as_many_partitions_as_the_topics_that_are_there_ask_for(
     assert partitions["pos-dlq"] == 4
     asked = {topic.name: topic.partitions for topic in requested_topics(PlatformSettings.load(), [POS], {"pos": 7})}
     assert asked["pos-gen-1-pos-markers"] == 7
+
+
+def test_changelogs_of_a_generation_have_the_partitions_that_it_was_given(tmp_path: Path) -> None:
+    journal = handed_over()
+    JournalFile(tmp_path, "pos").write(journal.updated(replace(journal.live_generation, partitions=12)))
+    settings = PlatformSettings.load(run_dir=tmp_path)
+    for made in (topics_of, requested_topics):
+        partitions = {topic.name: topic.partitions for topic in made(settings, [POS])}
+        assert (partitions["pos"], partitions["pos-rewards-changelog"]) == (4, 4)
+        assert partitions["pos-rewards-changelog-g2"] == 12, "the start would be refused"
 
 
 @pytest.mark.broker

@@ -17,6 +17,7 @@ from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
+from storekeeper.apps.topology_app import first_topic, generation_topic
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
@@ -86,7 +87,7 @@ def _of_snapshot(path: Location, manifest: SnapshotManifest, journal: Journal | 
     return RunningStore(
         store=name,
         app=manifest.app,
-        topic=_first_topic(journal, name, manifest.changelog_topic),
+        topic=_first_topic(journal, name, first_topic(manifest.changelog_topic, manifest.generation)),
         kind=manifest.kind.value,
         score_field=manifest.score_field,
         generation=manifest.generation,
@@ -130,7 +131,8 @@ def _of_start(store: StoreSpec, journal: Journal | None, settings: AppSettings) 
 
 
 def _first_topic(journal: Journal | None, store: str, topic: str) -> str:
-    return topic if journal is None else journal.generation(min(journal.generations)).topics[store]
+    """As the first generation has it: `topic` of a store that the topology got after a generation was made."""
+    return topic if journal is None else journal.generation(min(journal.generations)).topics.get(store, topic)
 
 
 def _with_partitions(stores: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
@@ -138,7 +140,9 @@ def _with_partitions(stores: dict[str, RunningStore], settings: AppSettings) -> 
     running: dict[str, RunningStore] = {}
     for name, store in stores.items():
         journal = JournalFile(settings.durable, store.app).read()
-        topic = store.topic if journal is None else journal.live_generation.topics[name]
+        topic = store.topic
+        if journal is not None:
+            topic = journal.live_generation.topics.get(name) or generation_topic(store.topic, journal.live)
         try:
             partitions = store.partitions if topics.missing([topic]) else len(topics.partitions(topic))
         except (BrokerUnavailableError, StateError) as error:

@@ -9,8 +9,11 @@ from typing import Literal
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
-from storekeeper.apps.topology_app import described, global_topics
+from storekeeper.apps.topology_app import changelog_topics, described, global_topics
+from storekeeper.generations.catalog import migrations_of
+from storekeeper.generations.migration import function_named
 from storekeeper.names import aliases_topic, members_topic
+from storekeeper.topology.plan import Topology
 
 Resource = Literal["topic", "group", "transactional-id"]
 
@@ -53,16 +56,40 @@ def _of_nodes(cluster: str) -> Iterator[Right]:
 def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
     for topic in app.sources(settings):
         yield Right("topic", topic, ("Read", "Create"))
-    if app.describe is not None:
-        for topic in global_topics(described(app.name, app.describe, settings)).values():
-            # How long it keeps tombstones decides whether an old copy of the table can be used.
-            yield Right("topic", topic, ("DescribeConfigs",))
     for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
-    others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))
-    for beginning in (f"{app.name}-", *others):
-        yield Right("topic", beginning, (*_OWN, *_MAKE), prefixed=True)
-        yield Right("transactional-id", beginning, ("Write",), prefixed=True)
+    yield from _own_beginning_with(f"{app.name}-")
+    for topology in _topologies(app, settings):
+        yield from _of_topology(app.name, topology)
+
+
+def _of_topology(app: str, topology: Topology) -> Iterator[Right]:
+    """The rights for topics that don't begin with the app's name. A migration may write other outputs, for example."""
+    for sink in (sink for sub in topology.sub_topologies for sink in sub.sinks):
+        if sink.topic not in topology.repartition_topics:
+            yield Right("topic", sink.topic, (*_WRITE, "Create"))
+    for topic in global_topics(topology).values():
+        # How long it keeps tombstones decides whether an old copy of the table can be used.
+        yield Right("topic", topic, ("DescribeConfigs",))
+    for changelog in changelog_topics(app, topology).values():
+        if not changelog.startswith(f"{app}-"):
+            yield from _own_beginning_with(changelog)  # later generations and clean-ups have more behind it
+    for topic in sorted(topology.repartition_topics - topology.shuffled_topics):
+        if not topic.startswith(f"{app}-"):
+            yield Right("topic", topic, (*_OWN, *_MAKE))
+
+
+def _own_beginning_with(beginning: str) -> Iterator[Right]:
+    yield Right("topic", beginning, (*_OWN, *_MAKE), prefixed=True)
+    yield Right("transactional-id", beginning, ("Write",), prefixed=True)
+
+
+def _topologies(app: AppSpec, settings: AppSettings) -> Iterator[Topology]:
+    """The topology of an app, and those that its migrations lead to."""
+    if app.describe is not None:
+        steps = [migration.describe for store in app.stores for migration in migrations_of(store.name)]
+        for describe in (app.describe, *(function_named(step) for step in steps if step is not None)):
+            yield described(app.name, describe, settings)
 
 
 def acl_commands(rights: Iterable[Right], user: str) -> Iterator[str]:

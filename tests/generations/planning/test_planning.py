@@ -111,6 +111,22 @@ def test_a_store_without_a_snapshot_is_that_of_its_apps_last_start(settings: App
     assert not plan_changes([_rewards()], _running(settings)).breaks
 
 
+def test_a_store_that_the_topology_got_after_a_migration_is_as_declared(settings: AppSettings) -> None:
+    journal = planned(first_journal(POS), POS, [])
+    other = replace(journal.generation(2), state=GenerationState.LIVE, topics={})
+    old = replace(journal.live_generation, state=GenerationState.RETIRED, topics={})
+    JournalFile(settings.run_dir, "pos").write(journal.updated(old, other, live=2))
+    write_snapshot(
+        settings.delta_table("rewards"), ROWS, REWARDS.value_fields,
+        store="rewards", app="pos", changelog_topic=f"{REWARDS.changelog_topic}-g2", generation=2,
+    )  # fmt: skip
+    found = _running(settings).stores["rewards"]
+    assert (found.generation, found.topic) == (2, REWARDS.changelog_topic)
+    shutil.rmtree(settings.run_dir / "delta")
+    Path(str(settings.in_generation(2).checkpoint_dir("pos"))).mkdir(parents=True)
+    assert _running(settings).stores["rewards"].topic == REWARDS.changelog_topic
+
+
 def test_a_store_whose_changelog_is_gone_has_the_partitions_of_its_snapshot(
     settings: AppSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
