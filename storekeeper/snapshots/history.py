@@ -140,7 +140,7 @@ class HistoryManifest:
             SerializationError: it is not a manifest.
         """
         try:
-            fields: dict[str, Any] = {"erased": {}} | orjson.loads(text)  # earlier commits have none
+            fields: dict[str, Any] = orjson.loads(text)
             numbers = {
                 name: {int(partition): int(number) for partition, number in fields[name].items()}
                 for name in ("changelog_offsets", "totals", "hides", "erased")
