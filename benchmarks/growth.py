@@ -1,4 +1,4 @@
-"""How an app grows with its keys, partitions and sub-topologies: `python -m benchmarks.growth`.
+"""How an app grows with its partitions and sub-topologies: `python -m benchmarks.growth`; with its keys: `growth_keys`.
 
 For each shape the app starts on a topic with one event of each key; that fills its stores. Then the timed events
 become visible at once. The app is stopped and started on a few more events: with its local stores, without them, when
@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,16 +45,13 @@ class Shape:
         return f"{self.keys / 1e6:g} million keys, {self.partitions} partitions, {parts}"
 
 
-SHAPES = (
-    Shape(1_000_000, 4, 1),
-    Shape(1_000_000, 4, 2),
-    Shape(1_000_000, 4, 4),
-    Shape(1_000_000, 4, 8),
-    Shape(1_000_000, 32, 1),
-    Shape(1_000_000, 200, 1),
-    Shape(10_000_000, 4, 1),
+FIRST = Shape(1_000_000, 4, 1)
+"""What others differ from in one size."""
+_SHAPES = (
+    FIRST,
+    *(replace(FIRST, sub_topologies=number) for number in (2, 4, 8)),
+    *(replace(FIRST, partitions=number) for number in (32, 200)),
 )
-"""Each differs from the first in one size."""
 
 
 @dataclass(slots=True)
@@ -167,9 +164,9 @@ class Growth:
             producer.commit_transaction(120)
 
 
-def main() -> None:
-    """Measures each shape, and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def measure_shapes(name: str, shapes: Sequence[Shape]) -> None:
+    """Measures each shape, and writes the results of that name."""
+    parser = argparse.ArgumentParser(description="How an app grows")
     parser.add_argument("--events", type=int, default=1_000_000, help="timed, for each shape")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
@@ -178,7 +175,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-growth-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
     try:
-        for number, shape in enumerate(SHAPES):
+        for number, shape in enumerate(shapes):
             smaller = replace(shape, keys=shape.keys // 1000) if arguments.smoke else shape
             growth = Growth(broker, folder / str(number), smaller, events)
             growth.measure()
@@ -187,11 +184,11 @@ def main() -> None:
                 measures.append(Measure(f"{smaller}: {what}", unit, [figure], higher_is_better=what == "throughput"))
             shutil.rmtree(growth.run_dir)
             if not arguments.smoke:  # a run takes an hour: what is measured is kept
-                print(write_results("growth", measures, {"events": events, **SETTINGS}))
+                print(write_results(name, measures, {"events": events, **SETTINGS}))
     finally:
         broker.stop()
         shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    main()
+    measure_shapes("growth", _SHAPES)

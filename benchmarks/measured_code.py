@@ -28,6 +28,7 @@ _CODE: dict[str, tuple[str, ...]] = {
     "failover": (*_NODES, "storekeeper/node/cluster", "storekeeper/client"),
     "freshness": (*_ENGINE, *_NODES),
     "growth": _ENGINE,
+    "growth_keys": _ENGINE,
     "join": _ENGINE,
     "leaderboard": _NODES,
     "memory": ("storekeeper/stores",),

@@ -25,7 +25,7 @@ _PAGES = {
     "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
     "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
     "stores": ("Stores", ("memory", "restore", "seeded_restore")),
-    "growth": ("Growth", ("growth",)),
+    "growth": ("Growth", ("growth", "growth_keys")),
     "tables": ("Snapshots, histories and verification", ("snapshot", "as_of", "verify")),
     "faults": ("Crashes and failover", ("crash", "failover")),
     "operations": (
