@@ -116,6 +116,7 @@ def test_versions(asking: Blocking | Awaiting) -> None:
     for as_of, expected in (
         (None, newest),
         (BEGAN_MS - 1, None),
+        (20_260_131, None),
         (BEGAN_MS, first),
         (BEGAN_MS + HOUR_MS - 1, first),
         (BEGAN_MS + HOUR_MS, None),
