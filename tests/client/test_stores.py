@@ -135,6 +135,13 @@ def test_versions(asking: Blocking | Awaiting) -> None:
     assert asking.rows(lambda client: client.versioned("prices").history("nobody")) == []
 
 
+def test_a_null_is_another_answer_than_no_such_key(asking: Blocking | Awaiting) -> None:
+    gift = asking.call(lambda client: client.key_value("prices").get("gift"))
+    assert (gift.value, gift.found) == (None, True)
+    nobody = asking.call(lambda client: client.key_value("prices").get("nobody"))
+    assert (nobody.value, nobody.found) == (None, False)
+
+
 def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:
     stores = asking.call(lambda client: client.stores())
     assert {store["store"]: store["kind"] for store in stores} == {
