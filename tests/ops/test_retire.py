@@ -81,7 +81,7 @@ def test_what_a_node_follows_by_an_alias_is_not_deleted(
     retired = replace(Journal.first("pos", topics).live_generation, state=GenerationState.RETIRED)
     live = Generation(2, GenerationState.LIVE, {"rewards": f"{CHANGELOG}-g2"}, origin=1)
     JournalFile(settings.durable, "pos").write(Journal("pos", 2, {1: retired, 2: live}))
-    settings.in_generation(2).checkpoint_dir("pos").mkdir(parents=True)
+    CheckpointOwner("pos", 2, topic_ids={}).write(settings.in_generation(2).checkpoint_dir("pos"))
     monkeypatch.setattr(retiring, "Topics", topics_of([f"{CHANGELOG}-g2"], deleted))
     monkeypatch.setattr(retiring, "APPS", OTHERS)
     served_by(layout, SERVED)

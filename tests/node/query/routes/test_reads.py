@@ -15,9 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.node.query.reads.stream_format import ARROW, NDJSON
-from storekeeper.node.replicas.ranked_index import RankedIndex
 from storekeeper.protocol.position_token import PositionToken
-from storekeeper.protocol.replica_states import ReplicaId
 from tests.node.query.cluster import LIMITS, Cluster
 
 KEYS = st.text(st.sampled_from("ab/é\x00~"), min_size=1, max_size=4).filter(lambda key: key not in {".", ".."})
@@ -316,24 +314,6 @@ def _problem(answer: Any) -> tuple[int, str]:
 )
 def test_what_cannot_be_asked_is_told(path: str, status: int, kind: str) -> None:
     assert _problem(asyncio.run(shared().get("a", path))) == (status, kind)
-
-
-def test_a_ranked_store_is_described_while_a_ranking_is_being_built() -> None:
-    async def check() -> None:
-        cluster = Cluster(nodes="a", partitions=2)
-        for player in range(20):
-            cluster.write("players", b"%d" % player, b'{"Score": 1}')
-        whole = (await cluster.get("a", "/state/stores/players")).json()
-        index = cluster.nodes["a"].replicas[ReplicaId("players", 0)].index
-        assert isinstance(index, RankedIndex)
-        index.clear()
-        assert _problem(await cluster.get("a", "/state/ranked/players/top")) == (503, "unavailable")
-        answer = await cluster.get("a", "/state/stores/players")
-        assert answer.status_code == 200
-        assert 0 < answer.json()["ranked_rows"] < whole["ranked_rows"] == 20
-        assert answer.json()["routes"] == whole["routes"]
-
-    asyncio.run(check())
 
 
 def test_other_nodes_are_not_asked_for_a_scan_that_is_refused() -> None:
