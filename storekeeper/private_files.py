@@ -45,13 +45,17 @@ def read_secret(path: Path, what: str) -> bytes:
 
     Raises:
         FileNotFoundError: there is no file.
-        ConfigurationError: it is a link or no regular file, others own it or may read or write it, or it can't be read.
+        ConfigurationError: it is a link or no regular file, others own it or may read or write it, it is longer, or it
+            can't be read.
     """
     with _opened(path, f"{what} {path}", os.O_NOFOLLOW) as descriptor:
         _check_regular(os.fstat(descriptor), f"{what} {path}")
         _check_private(os.fstat(descriptor), f"{what} {path}")
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(_LONGEST_BYTES)
+            content = file.read(_LONGEST_BYTES + 1)
+    if len(content) > _LONGEST_BYTES:  # cut off, its first part may be valid and mean something else
+        raise ConfigurationError(f"{what} {path} is longer than 1 MiB: name a file that holds nothing else")
+    return content
 
 
 def check_secret(path: Path, what: str) -> None:

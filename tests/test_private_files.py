@@ -70,6 +70,14 @@ def test_a_file_that_others_may_use_is_refused(file: Path, mode: int) -> None:
         read_secret(file, "the key")
 
 
+def test_a_file_that_is_too_long_is_refused_and_never_cut(file: Path) -> None:
+    file.write_bytes(SECRET * (1 << 15))
+    assert len(read_secret(file, "the key")) == 1 << 20
+    file.write_bytes(SECRET * (1 << 15) + b"x")
+    with pytest.raises(ConfigurationError, match=r"the key .*secret is longer than 1 MiB"):
+        read_secret(file, "the key")
+
+
 def test_a_file_of_somebody_else_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_secret(file, "the key") == SECRET
     owner = file.stat()

@@ -105,9 +105,9 @@ def _write_one(
     missing: str,
 ) -> None:
     """Writes what there is of a key, for people by `show`. Ends the program with exit code 3 if there is nothing."""
-    value = reading.value
-    if value is None:
+    if not reading.found:
         not_found(missing)
+    value = reading.value  # None is a value: JSON has null
     if output is ListOutput.JSON:
         write_json({**fields(value), **origin(reading)})
         return

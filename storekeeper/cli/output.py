@@ -185,7 +185,7 @@ def _console() -> Console:
 def origin(reading: Reading[Any]) -> dict[str, Any]:
     """Where an answer comes from, without its value."""
     fields = asdict(reading)
-    del fields["value"]
+    del fields["value"], fields["found"]
     return fields
 
 

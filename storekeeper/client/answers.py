@@ -126,6 +126,7 @@ def reading(reply: Reply, value: T) -> Reading[T]:
         staleness_ms=_number(headers.get("storekeeper-staleness-ms")),
         position=headers.get("storekeeper-position", ""),
         complete=headers.get("storekeeper-complete", "true") != "false",
+        found=not is_unknown_key(reply),
     )
 
 

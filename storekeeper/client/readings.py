@@ -23,7 +23,8 @@ class Reading(Generic[T]):
     """One answer and where it comes from.
 
     Attributes:
-        value: what was asked for. JSON numbers with a fraction are `Decimal`; None where there is no such key.
+        value: what was asked for. JSON numbers with a fraction are `Decimal`; None where there is no such key, or
+            where its value is null: `found` tells which.
         served_by: the node that answered.
         role: of the replica that answered: `active`, `standby` or `history`; empty if several took part.
         partition: the store partition that the answer is from; None if several took part.
@@ -32,6 +33,7 @@ class Reading(Generic[T]):
         staleness_ms: the age of the answer at most, in milliseconds. None if the node doesn't know.
         position: the token of the positions that the answer includes, for a later requirement. Empty if unknown.
         complete: whether every partition took part.
+        found: False if there is no such key.
     """
 
     value: T
@@ -43,6 +45,7 @@ class Reading(Generic[T]):
     staleness_ms: int | None = None
     position: str = ""
     complete: bool = True
+    found: bool = True
 
     def of(self, value: U) -> Reading[U]:
         """Another value of the same origin."""

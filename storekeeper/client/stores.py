@@ -118,9 +118,10 @@ def _paged(query: Callable[Concatenate[Any, P], Query[Page[T]]]) -> _Paged[P, T]
     return cast("_Paged[P, T]", method)
 
 
-def _as_of(at_ms: int | None) -> tuple[str, int | None]:
+def _as_of(at_ms: int | None) -> tuple[str, str | None]:
     """The parameter of a time; None leaves it out."""
-    return "as_of", None if at_ms is None else time_ms(at_ms)
+    # Nodes refuse eight digits, which may be a day.
+    return "as_of", None if at_ms is None else f"{time_ms(at_ms):09d}"
 
 
 class RemoteStore(Generic[C_co]):

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from storekeeper.errors import ConfigurationError
 from storekeeper.ops.errors import NotSetUpError, StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.machine import LEAST_MB, check_not_full
@@ -45,14 +46,27 @@ _COMMON: Mapping[str, str | int] = {
 
 
 def server_properties(data: Path, port: int, controller_port: int, more: Mapping[str, str | int]) -> str:
-    """The text of `server.properties` for a broker on loopback that is its own controller."""
+    """The text of `server.properties` for a broker on loopback that is its own controller. Its data is in `data`.
+
+    Raises:
+        ConfigurationError: Kafka can't have its data there.
+    """
+    if "," in str(data):
+        raise ConfigurationError(f"Kafka would take {data} for several folders: use a run_dir without commas")
     own = {
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": data,
     }
-    return "".join(f"{name}={value}\n" for name, value in {**_COMMON, **own, **more}.items())
+    return "".join(f"{name}={_escaped(str(value))}\n" for name, value in {**_COMMON, **own, **more}.items())
+
+
+def _escaped(value: str) -> str:
+    """A value of a file that Java reads: as Latin-1, and with backslashes for what is not in that."""
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = [int.from_bytes(pair) for pair in zip(units[::2], units[1::2], strict=True)]
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
 
 
 def broker_command(java: Sequence[str], properties: Path) -> list[str]:
@@ -90,6 +104,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
     """Writes the broker's configuration and formats its storage unless it is formatted. Safe to repeat.
 
     Raises:
+        ConfigurationError: Kafka can't have its data there.
         NotSetUpError: the jars are missing.
         StartError: the storage could not be formatted.
     """

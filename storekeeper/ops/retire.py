@@ -45,9 +45,11 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
     settings = app_settings(platform)
     if not stores and not entries(settings.checkpoints / name):
         raise UnknownStoreError(f"no app {name} has ever run here: `storekeeper plan` names those that were removed")
-    deleted = sorted(_own_topics(name, stores, settings)) if delete else []
+    there = {*Topics(settings.kafka).names()} if delete else set()
+    own = _own_topics(name, stores, settings, there) if delete else set()
+    deleted = sorted(own & there)
     forget_stores(layout.root, name)
-    if serving := [] if client is None else _serving(layout, client, deleted):
+    if serving := _serving(layout, client, own) if deleted and client is not None else []:
         raise RefusedError(
             f"the stores of {name} are retired, but nodes still serve them ({', '.join(serving)}): run `storekeeper "
             f"apply`, then `storekeeper app retire {name} --delete` once more, which deletes them"
@@ -62,30 +64,33 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
 
 
 def _serving(layout: RunLayout, client: SupervisorRpc, topics: Collection[str]) -> list[str]:
-    """The nodes that follow any of the topics: to them, a deleted one would be lost, and its rows the last copy."""
+    """The nodes that follow a topic of an app: to them, a deleted one would be lost, and its rows the last copy.
+
+    `topics` are those of all generations, also of those that are gone: a node was started with the first one's, and an
+    alias has named others to it since. A node that has no record of its start may follow any.
+    """
     found = []
     for info in client.processes():
-        _, settings = started_with(layout, info.name)
-        if kind_of(info.name) is Kind.NODE and info.is_wanted and settings is not None:
-            served = parse_definitions(str(settings.get("stores") or ""))
-            if {definition.topic for definition in served.values()} & {*topics}:
+        if kind_of(info.name) is Kind.NODE and info.is_wanted:
+            _, settings = started_with(layout, info.name)
+            served = parse_definitions(str((settings or {}).get("stores") or ""))
+            if settings is None or {definition.topic for definition in served.values()} & {*topics}:
                 found.append(info.name)
     return found
 
 
-def _own_topics(app: str, stores: Mapping[str, str], settings: AppSettings) -> set[str]:
-    """Changelogs of all generations, markers and repartitions that the app made. Its sources, sinks and dead letters
-    may be others' as well, whatever they are called.
+def _own_topics(app: str, stores: Mapping[str, str], settings: AppSettings, there: Collection[str]) -> set[str]:
+    """Changelogs of all generations, markers and repartitions that the app made, also those that are gone; `there` are
+    the topics that Kafka has. Its sources, sinks and dead letters may be others' as well, whatever they are called.
     """
     journal = JournalFile(settings.durable, app).read()
     of_journal = {} if journal is None else journal.generations
     own = {definition.topic for definition in parse_definitions(",".join(stores.values())).values()}
     own |= {topic for generation in of_journal.values() for topic in generation.topics.values()}
-    there = {*Topics(settings.kafka).names()}
     own |= {topic for claim in _claims(app, settings) for topic in claim.own_topics}
     own |= {topic for topic in there if re.fullmatch(rf"{re.escape(app)}-gen-[0-9]+-.*-(markers|repartition)", topic)}
     others = {topic for other in APPS.values() for topic in other.topics(settings)}
-    return (own & there) - others
+    return own - others
 
 
 def _claims(app: str, settings: AppSettings) -> Iterator[CheckpointOwner]:

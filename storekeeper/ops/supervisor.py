@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 
 import psutil
 
+from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
@@ -53,6 +55,7 @@ def start_supervisor(
     it is a daemon.
 
     Raises:
+        ConfigurationError: it can't read a path.
         StartError: it did not come up.
     """
     write_conf(layout, settings, programs)
@@ -74,7 +77,11 @@ def start_supervisor(
 
 
 def write_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
-    """Writes the supervisor's configuration, and its credentials."""
+    """Writes the supervisor's configuration, and its credentials.
+
+    Raises:
+        ConfigurationError: the supervisor can't read a path.
+    """
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
@@ -129,7 +136,14 @@ def _stop_rank(name: str) -> int:
 def supervisor_conf(
     layout: RunLayout, settings: PlatformSettings, credentials: SupervisorCredentials, programs: Iterable[Program]
 ) -> str:
-    """The configuration. It holds the password of XML-RPC: write it to a private file."""
+    """The configuration. It holds the password of XML-RPC: write it to a private file.
+
+    Raises:
+        ConfigurationError: the supervisor can't read a path.
+    """
+    if "%" in str(layout.root):
+        # It expands the paths of logs twice, and what looks like its own folder however it is escaped.
+        raise ConfigurationError(f"the supervisor can't read the % in the run_dir {layout.root}: use another one")
     server = {
         "port": f"127.0.0.1:{settings.supervisor_port}",
         "username": credentials.username,
@@ -176,7 +190,18 @@ def _program_section(program: Program, layout: RunLayout) -> str:
     return _section(f"program:{program.name}", options)
 
 
+_CUT = re.compile(r"\s[#;]|[\r\n]|\s$")
+"""Where the supervisor would end a value: a comment, the end of a line, or blanks that it takes away."""
+
+
 def _section(name: str, options: dict[str, str]) -> str:
+    for key, value in options.items():
+        if _CUT.search(value):
+            msg = (
+                f"the supervisor can't read the {key} {value!r}: its paths must have no # or ; behind a blank, no "
+                "blank at the end and no line break; use folders of other names"
+            )
+            raise ConfigurationError(msg)
     # The supervisor expands %(...)s in every value.
     lines = [f"{key}={value.replace('%', '%%')}" for key, value in options.items()]
     return "\n".join([f"[{name}]", *lines, ""])

@@ -30,6 +30,8 @@ CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 19
+_DATE_DIGITS = len("20260131")
+"""So many digits alone are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant."""
 LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
 TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
@@ -235,9 +237,10 @@ def time_ms(text: str) -> int:
     """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
 
     Raises:
-        InvalidArgumentError: it is neither, or before 1970.
+        InvalidArgumentError: it is neither, or may be both: eight digits. Or it is before 1970.
     """
-    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) <= MAX_TIMESTAMP_MS:
+    digits = len(text) if text.isascii() and text.isdigit() else 0
+    if 0 < digits <= _MOST_DIGITS and digits != _DATE_DIGITS and int(text) <= MAX_TIMESTAMP_MS:
         return int(text)
     try:
         at = datetime.fromisoformat(text)

@@ -54,6 +54,15 @@ def test_get(run: Command) -> None:
     assert row["served_by"] in {"a", "b", "c"}
 
 
+def test_a_value_that_is_null_is_shown_and_no_missing_key(run: Command) -> None:
+    found = run("get", "prices", "gift")
+    assert (found.exit_code, found.stdout) == (0, "null\n")
+    (row,) = lines(run("get", "prices", "gift", "--output", "json"))
+    assert (row["key"], row["value"], "found" in row) == ("gift", None, False)
+    missing = run("get", "prices", "nobody", "--output", "json")
+    assert (missing.exit_code, missing.stdout) == (3, "")
+
+
 def test_get_as_of_a_time(run: Command) -> None:
     at = ("get", "prices", "shoes", "--as-of")
     assert run(*at, str(BEGAN_MS + 2 * HOUR_MS)).stdout == "4.25\n"

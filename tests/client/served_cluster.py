@@ -47,6 +47,7 @@ def fill(cluster: Cluster) -> None:
         cluster.write_session(visitor, BEGAN_MS, BEGAN_MS + 60_000, b'{"Clicks": 3}')
     for hour, price in enumerate((b"3", None, b"4.25", b"5")):
         cluster.write_version(b"shoes", BEGAN_MS + hour * HOUR_MS, price)
+    cluster.write_version(b"gift", BEGAN_MS, b"null")
 
 
 @contextmanager

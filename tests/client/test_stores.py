@@ -116,6 +116,7 @@ def test_versions(asking: Blocking | Awaiting) -> None:
     for as_of, expected in (
         (None, newest),
         (BEGAN_MS - 1, None),
+        (20_260_131, None),
         (BEGAN_MS, first),
         (BEGAN_MS + HOUR_MS - 1, first),
         (BEGAN_MS + HOUR_MS, None),
@@ -132,6 +133,13 @@ def test_versions(asking: Blocking | Awaiting) -> None:
     some = asking.rows(lambda client: client.versioned("prices").history("shoes", BEGAN_MS + 1, BEGAN_MS + 2 * HOUR_MS))
     assert some == [third, first]
     assert asking.rows(lambda client: client.versioned("prices").history("nobody")) == []
+
+
+def test_a_null_is_another_answer_than_no_such_key(asking: Blocking | Awaiting) -> None:
+    gift = asking.call(lambda client: client.key_value("prices").get("gift"))
+    assert (gift.value, gift.found) == (None, True)
+    nobody = asking.call(lambda client: client.key_value("prices").get("nobody"))
+    assert (nobody.value, nobody.found) == (None, False)
 
 
 def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:

@@ -33,9 +33,14 @@ class Waiting:
     """A process that waits for a supervisor which ends when the file `ends` is there, with the exit code in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.ends, self.stopped = folder / "ends", folder / "stopped"
-        stop = (
-            f"touch {self.stopped}; test -e {self.ends} || printf 0 > {self.ends}.new; mv {self.ends}.new {self.ends}"
+        self.ends, self.stopped, self.busy = folder / "ends", folder / "stopped", folder / "busy"
+        stop = "; ".join(
+            (
+                f"test ! -e {self.busy} || {{ touch {self.busy}.seen; exit 75; }}",
+                f"touch {self.stopped}",
+                f"test -e {self.ends} || printf 0 > {self.ends}.new",
+                f"mv {self.ends}.new {self.ends}",
+            )
         )
         command = [sys.executable, "-c", _BECOMES, _SUPERVISOR, str(self.ends), foreground.__file__]
         self.process = subprocess.Popen(
@@ -63,6 +68,15 @@ class Waiting:
 def test_a_signal_stops_the_platform_in_its_order(tmp_path: Path, number: signal.Signals) -> None:
     waiting = Waiting(tmp_path)
     waiting.process.send_signal(number)
+    assert waiting.ended() == (0, True)
+
+
+def test_a_signal_counts_although_another_command_is_at_work_when_it_arrives(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path)
+    waiting.busy.touch()
+    waiting.process.send_signal(signal.SIGTERM)
+    eventually((tmp_path / "busy.seen").exists, 60, "it was told to wait")
+    waiting.busy.unlink()
     assert waiting.ended() == (0, True)
 
 

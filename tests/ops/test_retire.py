@@ -11,6 +11,7 @@ import pytest
 from storekeeper.apps import registry
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore
 from storekeeper.errors import RefusedError
+from storekeeper.generations.journal import Generation, GenerationState, Journal, JournalFile
 from storekeeper.ops import retire as retiring
 from storekeeper.ops.environment import app_settings
 from storekeeper.ops.layout import RunLayout
@@ -40,8 +41,9 @@ class OneNode:
 
 
 @pytest.fixture
-def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The topics that are deleted."""
+def deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics that are deleted. The node serves nothing."""
+    served_by(RunLayout(tmp_path), "")
     gone: list[str] = []
     monkeypatch.setattr(retiring, "Topics", topics_of([CHANGELOG, "pos", *IDS], gone))
     monkeypatch.setattr(retiring, "running_supervisor", lambda _: OneNode())
@@ -69,6 +71,40 @@ def test_what_a_node_serves_is_retired_and_deleted_after_the_next_apply(
     served_by(layout, "")
     assert retire("pos", platform, delete=True)["deleted_topics"] == [CHANGELOG]
     assert deleted == [CHANGELOG]
+
+
+def test_what_a_node_follows_by_an_alias_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: list[str]
+) -> None:
+    platform, layout, topics = PlatformSettings.load(run_dir=tmp_path), RunLayout(tmp_path), {"rewards": CHANGELOG}
+    settings = app_settings(platform)
+    retired = replace(Journal.first("pos", topics).live_generation, state=GenerationState.RETIRED)
+    live = Generation(2, GenerationState.LIVE, {"rewards": f"{CHANGELOG}-g2"}, origin=1)
+    JournalFile(settings.durable, "pos").write(Journal("pos", 2, {1: retired, 2: live}))
+    CheckpointOwner("pos", 2, topic_ids={}).write(settings.in_generation(2).checkpoint_dir("pos"))
+    monkeypatch.setattr(retiring, "Topics", topics_of([f"{CHANGELOG}-g2"], deleted))
+    monkeypatch.setattr(retiring, "APPS", OTHERS)
+    served_by(layout, SERVED)
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="nodes still serve them"):
+            retire("pos", platform, delete=True)
+    assert deleted == []
+    served_by(layout, "")
+    assert retire("pos", platform, delete=True)["deleted_topics"] == [f"{CHANGELOG}-g2"]
+
+
+def test_a_node_without_a_record_of_its_start_may_serve_anything(tmp_path: Path, deleted: list[str]) -> None:
+    platform, layout = PlatformSettings.load(run_dir=tmp_path), RunLayout(tmp_path)
+    CheckpointOwner("old", 1, topic_ids=IDS, repartitions={"old-by-card": "topic"}).write(
+        app_settings(platform).checkpoint_dir("old")
+    )
+    layout.start_record("node-a").unlink()
+    with pytest.raises(RefusedError, match=r"nodes still serve them \(node-a\)"):
+        retire("old", platform, delete=True)
+    assert deleted == []
+    assert retire("old", platform, delete=False)["deleted_topics"] == []
+    served_by(layout, "")
+    assert retire("old", platform, delete=True)["deleted_topics"] == ["old-by-card"]
 
 
 def test_a_source_that_is_named_like_a_topic_of_the_app_is_left(tmp_path: Path, deleted: list[str]) -> None:

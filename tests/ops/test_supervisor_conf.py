@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import configparser
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from supervisor.options import ServerOptions
 
 from harness.project_apps import SYSTEM_APPS
+from storekeeper.errors import ConfigurationError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import platform_programs
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor import supervisor_conf
+from storekeeper.ops.supervisor import supervisor_conf, write_conf
 from storekeeper.ops.supervisor_rpc import SupervisorCredentials
 
 PASSWORD = "secret-of-the-test"
@@ -96,7 +99,25 @@ def test_java_home_decides_which_java_runs_the_broker(conf: configparser.RawConf
     assert " java " in conf["program:kafka"]["command"]
 
 
-def test_odd_characters_in_the_run_directory_are_escaped(tmp_path: Path) -> None:
-    conf = _conf(tmp_path / "a %(here)s b")
-    assert str(conf["program:kafka"]["directory"]).endswith("/a %%(here)s b")
-    assert "'" in conf["program:kafka"]["command"]
+@pytest.mark.parametrize("name", ["a b", "a#b", "a;b", "it's", 'a"b', "a\\b", "a$b", "a{b}", "a,b", "käse"])
+def test_the_supervisor_reads_every_path_of_a_run_directory_as_it_is(tmp_path: Path, name: str) -> None:
+    run_dir = tmp_path / name
+    layout = RunLayout(run_dir)
+    for folder in (layout.supervisor, layout.logs):
+        folder.mkdir(parents=True)
+    settings = PlatformSettings.load(run_dir=run_dir, airflow="none")
+    write_conf(layout, settings, platform_programs(layout, settings))
+    read = ServerOptions()
+    read.realize(["-c", str(layout.supervisor_conf), "-n"])
+    assert (read.directory, read.logfile) == (str(run_dir), str(layout.supervisor / "supervisord.log"))
+    processes = [process for group in read.process_group_configs for process in group.process_configs]
+    assert {process.directory for process in processes} == {str(run_dir)}
+    (control,) = (process for process in processes if process.name == "control")
+    assert control.stdout_logfile == str(layout.log("control"))
+    assert shlex.split(control.command)[2] == str(layout.start_record("control"))
+
+
+@pytest.mark.parametrize("name", ["a #b", "a ;b", "a\t#b", "b ", "a\nb", "a%b", "a%(here)sb"])
+def test_a_path_that_the_supervisor_would_read_as_another_one_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="the supervisor can't read"):
+        _conf(tmp_path / name)

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import httpx2
 import orjson
@@ -191,7 +192,7 @@ class Peers:
             log.warning("peer_did_not_answer", peer=node, error=type(error).__name__)
             raise PeerUnavailableError(f"node {node} does not answer: {type(error).__name__}") from error
         health.answered(self._clock.monotonic_s() - began_s)
-        if answer.status in {421, 429} or answer.status >= 500 or _REFUSED in answer.body[:_PROBLEM_BYTES]:
+        if answer.status in {421, 429} or answer.status >= 500 or _is_hop_refused(answer):
             why = AT_CAPACITY if answer.status == 429 else "can't answer now"
             detail = _detail_in(answer)
             msg = f"node {node} {why} (status {answer.status}{f': {detail}' if detail else ''})"
@@ -241,6 +242,11 @@ class Peers:
         if pool is None:
             pool = self._pools[address] = self._new_pool()
         return pool
+
+
+def _is_hop_refused(answer: Answer) -> bool:
+    """Whether the node has refused who asks. By its status too: a row may have any text."""
+    return answer.status == HTTPStatus.FORBIDDEN and _REFUSED in answer.body[:_PROBLEM_BYTES]
 
 
 async def _bounded(response: httpx2.Response, max_bytes: int) -> bytes:

@@ -14,6 +14,7 @@ import pytest
 from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.node.cluster.assignment import Assignment
 from storekeeper.node.cluster.catalog import Catalog
+from storekeeper.node.query.answers.answer import problem_of
 from storekeeper.node.query.forwarding import (
     NoHolderAnsweredError,
     PeerHealth,
@@ -22,6 +23,7 @@ from storekeeper.node.query.forwarding import (
     PeerUnavailableError,
     Router,
 )
+from storekeeper.node.security.hop import HopRefusedError
 from storekeeper.stores.store_definitions import StoreDefinition
 from storekeeper.trace_context import current_trace
 from tests.silent_peer import SilentPeer, silent_peer
@@ -97,6 +99,26 @@ def test_a_node_that_refuses_is_followed_by_the_next_at_once(trouble: Answering)
     router, network, _ = made(outsider(), **{HOLDERS[0]: trouble})
     answer = asyncio.run(router.forward("s", 0, QUESTION, deadline_s=soon()))
     assert (answer.body, network.asked, router.hedged_total) == (b"good", HOLDERS[:2], 0)
+
+
+def test_a_node_that_refuses_the_hop_is_followed_by_the_next() -> None:
+    async def hop_refused(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(403, content=problem_of(HopRefusedError("not signed")).body())
+
+    router, network, _ = made(outsider(), **{HOLDERS[0]: hop_refused})
+    answer = asyncio.run(router.forward("s", 0, QUESTION, deadline_s=soon()))
+    assert (answer.body, network.asked) == (b"good", HOLDERS[:2])
+
+
+def test_a_row_whose_text_is_the_type_of_a_refusal_is_an_answer() -> None:
+    row = orjson.dumps({"key": "urn:storekeeper:problem:hop-refused", "value": 1})
+
+    async def answers(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=row)
+
+    router, network, _ = made(outsider(), **{HOLDERS[0]: answers})
+    answer = asyncio.run(router.forward("s", 0, QUESTION, deadline_s=soon()))
+    assert (answer.body, network.asked) == (row, HOLDERS[:1])
 
 
 def test_a_node_that_hangs_costs_a_short_delay_and_is_asked_last_from_then_on() -> None:

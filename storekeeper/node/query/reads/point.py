@@ -327,7 +327,7 @@ class PointQueries:
 
     async def _forwarded(self, query: _Query, deadline_s: float) -> Answer:
         (segment,), key_format = key_segments(query.key)
-        as_of = "" if query.as_of_ms is None else f"&{AS_OF}={query.as_of_ms}"
+        as_of = "" if query.as_of_ms is None else f"&{AS_OF}={query.as_of_ms:09d}"  # eight digits may be a day
         path = f"/state/keyvalue/{query.store}/{segment}?{key_format}{as_of}{self._sent_on(query)}"
         return await self._router.forward(query.store, query.partition, PeerRequest(path), deadline_s=deadline_s)
 

@@ -28,7 +28,7 @@ AsOf = Annotated[
     str,
     Query(
         description="The rows after the last batch until then; of a versioned store the version that was valid then. "
-        "Epoch milliseconds, or ISO 8601."
+        "Epoch milliseconds, or ISO 8601. Eight digits may be either and are refused."
     ),
 ]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from storekeeper.errors import StoreUnavailableError
 from storekeeper.names import store_of
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.reads.kinds import ROUTES
@@ -35,7 +38,8 @@ class StoreView(BaseModel):
 class StoreDetails(StoreView):
     """A store with all its partitions, and the routes that it can be asked by.
 
-    `ranked_rows` and `unranked_rows` count those in the rankings that this node holds; None for other kinds.
+    `ranked_rows` and `unranked_rows` count those in the rankings that this node holds and that are complete; None for
+    other kinds.
     """
 
     score_field: str | None
@@ -147,9 +151,10 @@ def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
 
 
 def _rankings(catalog: Catalog, store: str) -> list[RankedView]:
-    """The rankings of this node's replicas of a store, without those that have `trouble`."""
+    """The rankings of this node's replicas of a store, without those that can't answer now."""
     rankings: list[RankedView] = []
     for replica_id, replica in catalog.replicas.items():
-        if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.trouble is None:
-            rankings.append(replica.index.view())
+        if replica_id.store == store and isinstance(replica.index, RankedIndex):
+            with suppress(StoreUnavailableError):
+                rankings.append(replica.index.view())
     return rankings

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, Error, Page, Route, expect, sync_playwright
 
+from storekeeper.cli.times import parse_time
 from tests.client.served_cluster import served_cluster
 from tests.node.query.page.shown_node import QUERIES, STORES, Shown, healthy, served
 
@@ -22,6 +23,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+READ_TIME = "async (text) => (await import('/page/query.js')).time(text)"
 # Other tests may take the processor.
 expect.set_options(timeout=30_000)
 
@@ -31,7 +33,9 @@ def tab() -> Iterator[Page]:
     """One tab for all tests. Another context for each would start processes of the browser."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser.new_page(viewport={"width": 1240, "height": 900}, color_scheme="light")
+        yield browser.new_page(
+            viewport={"width": 1240, "height": 900}, color_scheme="light", timezone_id="Asia/Kolkata"
+        )
         browser.close()
 
 
@@ -284,6 +288,27 @@ def test_it_tells_that_more_rows_follow(page: Page, shown: Shown) -> None:
         page.get_by_label("From", exact=True).fill("20260131")
         page.get_by_role("button", name="Ask").click()
         expect(page.locator("#answer .bad")).to_contain_text("is not a time")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-31", "2026-01-31T18:00", "2026-01-31 18:00:30", "2026-01-31T18:00:30.250", "2026-01-31T18:00+01:00",
+     "2026-01-31T18:00Z", "123456789", "1960-01-01"],
+)  # fmt: skip
+def test_a_time_means_what_it_means_on_the_command_line(page: Page, shown: Shown, text: str) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        assert page.evaluate(READ_TIME, text) == parse_time(text, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026", "20260131", "2026/01/31", "31 Jan 2026", "2026-02-31", "2026-13-01", "5 h", ""]
+)
+def test_what_a_browser_would_guess_at_is_no_time(page: Page, shown: Shown, text: str) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        with pytest.raises(Error, match="is not a time"):
+            page.evaluate(READ_TIME, text)
 
 
 def test_a_replica_says_what_it_skipped_and_what_it_does_not_rank(page: Page, shown: Shown) -> None:

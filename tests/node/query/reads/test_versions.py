@@ -142,6 +142,14 @@ def test_a_version_says_in_the_changelog_when_it_became_valid() -> None:
     assert node.get("/state/keyvalue/prices/a") == {"key": "a", "value": 1, "timestamp_ms": 30}
 
 
+def test_a_node_sends_on_a_time_of_1970_as_what_it_is() -> None:
+    cluster = Cluster(nodes="ab", partitions=4, stores="prices=p-log:versioned")
+    for node in "ab":
+        for key in "stuvw":
+            answer = asyncio.run(cluster.get(node, f"/state/keyvalue/prices/{key}?as_of=1970-01-01T05:37:40.131Z"))
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:storekeeper:problem:unknown-key")
+
+
 def test_the_rows_of_a_store_with_a_ttl_are_key_value_rows_and_none_has_expired() -> None:
     driver = putting(Store("prices", int, kind=StoreKind.TTL, ttl=10 * MS))
     node = Following("")

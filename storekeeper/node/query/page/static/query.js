@@ -62,13 +62,23 @@ function base64url(text) {
   return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
 }
 
-// Epoch milliseconds of `now`, `-15m`, a number, or what a date is written like.
+const ISO = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:\d\d)?)?$/i;
+
+// Of a day, or a time of it. Without a zone it is UTC, as for the command line: a browser would take its own.
+function iso(text) {
+  const [, day, hour = "00:00", zone = "Z"] = ISO.exec(text) ?? [];
+  // A browser takes February 31 for a day of March.
+  const isDay = day && new Date(Date.parse(`${day}T00:00Z`) || 0).toISOString().startsWith(day);
+  return isDay ? Date.parse(`${day}T${hour}${zone}`) : NaN;
+}
+
+// Epoch milliseconds of `now`, `-15m`, a number, or a time in ISO 8601.
 export function time(text, nowMs = Date.now()) {
   if (text === "now") return nowMs;
   // Eight digits are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant.
   if (/^(\d{5,7}|\d{9,})$/.test(text)) return Number(text);
   const ago = /^-(\d+)([smhd])$/.exec(text);
-  const at = ago ? nowMs - Number(ago[1]) * UNITS_MS[ago[2]] : Date.parse(text);
+  const at = ago ? nowMs - Number(ago[1]) * UNITS_MS[ago[2]] : iso(text);
   if (Number.isNaN(at)) throw new Error(`“${text}” is not a time: write now, -15m, -1h, 2026-01-31T18:00Z or epoch milliseconds`);
   return Math.max(0, Math.round(at));
 }
