@@ -30,6 +30,7 @@ from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.schemas.column_fields import JSON_TEXT, common_type, decimal_type, numbers_of
 from storekeeper.schemas.framing import framed, head_of
 from storekeeper.schemas.registry import SchemaRegistry
+from storekeeper.serdes.reasons import reason_of
 from storekeeper.serdes.value_field import ValueField
 
 _SQL_TYPES = {
@@ -261,9 +262,8 @@ class AvroSerde(Generic[T]):
         try:
             return msgspec.convert(record, self.type, builtin_types=_OWN_TYPES)
         except Exception as error:  # a type may have code of its own
-            why = str(error) if isinstance(error, msgspec.MsgspecError | RecursionError) else type(error).__name__
-            msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {why}"
-            raise SerializationError(msg) from error
+            msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {reason_of(error)}"
+            raise SerializationError(msg) from None
 
     def _misfits(self, record: Any) -> str:
         """The names of the fields that don't fit, where that can be said."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Literal
 
 import msgspec
 import pytest
@@ -54,6 +55,19 @@ def test_an_error_shows_no_part_of_the_value() -> None:
     for error in (refused, undecoded):
         assert "4836051607" not in str(error.value)
         assert "much" not in str(error.value)
+
+
+def test_an_error_of_a_type_shows_no_part_of_the_value_either() -> None:
+    class Till(msgspec.Struct):
+        card: Literal["a", "b"]
+
+    field = {"name": "card", "type": "string"}
+    anything = AvroSerde({"type": "record", "name": "T", "fields": [field]})
+    with pytest.raises(SerializationError, match=r"is not a Till: Invalid enum value - at `\$\.card`") as refused:
+        AvroSerde({"type": "record", "name": "T", "fields": [field]}, Till).deserialize(
+            anything.serialize({"card": "4836051607"})
+        )
+    assert refused.value.__cause__ is None
 
 
 def test_times_are_read_as_the_schema_says() -> None:
