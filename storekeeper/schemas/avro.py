@@ -225,6 +225,9 @@ class AvroSerde(Generic[T]):
             if self.type is not None:
                 plain = msgspec.to_builtins(value, builtin_types=_OWN_TYPES)
             fastavro.schemaless_writer(buffer, self._parsed, plain, strict_allow_default=True)
+            # It writes 2^40 as an int, which no other reader takes, 1.5 as 1, and None as false.
+            if not fastavro.validate(plain, self._parsed, raise_errors=False):
+                raise ValueError
         except Exception as error:  # fastavro raises many, whose texts have parts of the value
             msg = f"a {type(value).__name__} doesn't fit its Avro schema{self._misfits(plain)} ({type(error).__name__})"
             raise SerializationError(msg) from None
