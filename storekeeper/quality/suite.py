@@ -111,7 +111,8 @@ def _allowed(column: CheckedColumn) -> Expectation:
         )
     return gxe.ExpectColumnValuesToMatchRegex(
         column=column.name,
-        regex=f"(?i)^(?:{'|'.join(re.escape(str(value)) for value in column.allowed)})$",
+        # A dollar sign would let a line break behind the value pass.
+        regex=rf"(?i)^(?:{'|'.join(re.escape(str(value)) for value in column.allowed)})(?![\s\S])",
         notes=f"{column.name} is one of {known}, in any case of letters.",
         meta={"rule": "values"},
     )
