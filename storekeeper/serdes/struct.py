@@ -192,10 +192,18 @@ def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
 
 
 def key_serde(serde: Serde[T]) -> Serde[T]:
-    """The serde for keys: where equal values may be written in several ways, one that writes them in one way."""
+    """The serde for keys: where equal values may be written in several ways, one that writes them in one way.
+
+    Raises:
+        ConfigurationError: there is no one way: keys are sets of sets.
+    """
     if not isinstance(serde, StructSerde) or isinstance(serde, KeySerde):
         return serde
     form = _form(serde.type)
+    for part in form.parts:
+        if isinstance(part, _SETS) and any(isinstance(inner, _SETS) for inner in _parts(part.item_type)):
+            msg = f"keys can't be of type {serde.type!r}: sets within a set have no order, so equal keys would have"
+            raise ConfigurationError(f"{msg} other bytes in another process. Make text or tuples of them")
     return KeySerde(serde.type) if any(isinstance(part, _WRITTEN_IN_MANY_WAYS) for part in form.parts) else serde
 
 
