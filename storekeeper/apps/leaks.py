@@ -117,7 +117,7 @@ CODE_DIGITS = 9
 MASK = "[masked]"
 """Replaces a leak."""
 
-EMAIL = r"(?U)[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.\p{L}{2,}"
+EMAIL = r"(?U)[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.\p{L}[\p{L}\p{M}]+"
 
 _HOUSE = r"\p{Nd}{1,5}\p{L}{0,2}(?:[/-]\p{Nd}{1,5}\p{L}?)?"
 _WAY = (
@@ -169,11 +169,16 @@ def long_number(code_digits: int) -> str:
 
 # White space that Python counts as such, and the invisible characters of Unicode's category Cf.
 _BLANKS = (
-    r"\s\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
+    r"\s\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
+# Words have vowel signs and accents, which are no word characters to Python: beyond ASCII all but white space counts.
+_NO_PART_OF_EMAIL = r"\s\x00-\x24\x26-\x2a\x2c\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f"
 _PYTHON_CLASSES = {
-    r"(?U)": "",
+    r"(?U)[\w.%+-]": rf"[^{_NO_PART_OF_EMAIL}]",
+    r"[\w-]": rf"[^{_NO_PART_OF_EMAIL}.%+]",
+    r"[\p{L}\p{M}]": rf"[^{_NO_PART_OF_EMAIL}\d.%+_-]",
     r"[\p{L}\p{Nd}.']": r"(?:[^\W_]|[.'])",
     r"[\p{L}\p{Nd}]": r"[^\W_]",
     r"[\s\p{Z}": r"[\s",
@@ -192,7 +197,6 @@ def python_pattern(java: str) -> re.Pattern[str]:
 
 _EMAIL, _NUMBER, _ADDRESS = map(python_pattern, (EMAIL, f"(?:{TEN_DIGITS})(?:{_JOINT}{_DIGIT}+)*", ADDRESS))
 _LEAKS = (_EMAIL, _NUMBER, _ADDRESS)
-_FEWEST_CHARS = 6  # a@b.io
 
 
 @lru_cache(maxsize=20_000)
@@ -213,8 +217,6 @@ def masked_text(text: str) -> str:
 
     Caches many texts, because products are sold more than once.
     """
-    if len(text) < _FEWEST_CHARS:
-        return text
     masked = _NUMBER.sub(MASK, _EMAIL.sub(MASK, text))
     if any(leak.search(masked) for leak in _LEAKS) or disguised_leak([text, masked]):
         return MASK

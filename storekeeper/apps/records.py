@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from storekeeper.errors import SerializationError
+from storekeeper.serdes.reasons import reason_of
 
 MAX_RECORD_BYTES = 256 * 1024
 MAX_TEXT_CHARS = 1024
@@ -101,7 +102,7 @@ class StrictDecoder(Generic[T]):
         except UnicodeDecodeError as error:
             raise PoisonRecordError(f"the value is not UTF-8 at byte {error.start}") from None
         except msgspec.DecodeError as error:
-            raise PoisonRecordError(str(error)) from None
+            raise PoisonRecordError(reason_of(error)) from None
         except RecursionError:
             raise PoisonRecordError("the value is nested too deeply") from None
 

@@ -6,6 +6,7 @@ exact. The `notes` of an expectation say what it is for; verdicts and Data Docs 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from storekeeper.apps.leaks import (
     python_pattern,
 )
 from storekeeper.quality.measures import COPIES, DISGUISED, condition_column, fell_column, usable_conditions
+
+_FLOATS = frozenset({"float", "double"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ def _about(column: CheckedColumn, regex: Callable[[str], str]) -> Iterator[Expec
             )
     if column.least is not None or column.most is not None:
         rule = "masking" if column.leaks is Leaks.NUMBER else "values"
-        yield _between(name, column.least, column.most, f"{name} is {_range(column)}.", rule)
+        # To Spark what is no number (NaN) is greater than every number.
+        most = math.inf if column.most is None and column.sql_type in _FLOATS else column.most
+        yield _between(name, column.least, most, f"{name} is {_range(column)}.", rule)
     if column.allowed:
         yield _allowed(column)
 
@@ -111,7 +116,8 @@ def _allowed(column: CheckedColumn) -> Expectation:
         )
     return gxe.ExpectColumnValuesToMatchRegex(
         column=column.name,
-        regex=f"(?i)^(?:{'|'.join(re.escape(str(value)) for value in column.allowed)})$",
+        # A dollar sign would let a line break behind the value pass.
+        regex=rf"(?i)^(?:{'|'.join(re.escape(str(value)) for value in column.allowed)})(?![\s\S])",
         notes=f"{column.name} is one of {known}, in any case of letters.",
         meta={"rule": "values"},
     )

@@ -6,7 +6,7 @@ A topic's values are in Confluent's wire format: see `bound`. Values for the app
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import jsonschema.exceptions
@@ -20,6 +20,7 @@ from storekeeper.schemas.framing import framed, head_of
 from storekeeper.schemas.json_schema_fields import json_schema_fields
 from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.reasons import reason_of
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import StructSerde
 from storekeeper.serdes.value_field import ValueField
@@ -58,6 +59,7 @@ class JsonSchemaSerde(Generic[T]):
             raise ConfigurationError(f"not a JSON Schema: {error}") from error
         # An empty registry: nothing is fetched from the addresses that a schema names.
         self._fields = json_schema_fields(content)
+        self._names = frozenset(_property_names(content))
         self._first_error = kind(content, registry=Registry()).iter_errors
         self._json: Serde[Any] = JsonSerde() if type_ is None else StructSerde(type_)
         self.type = type_
@@ -113,9 +115,28 @@ class JsonSchemaSerde(Generic[T]):
         try:
             error = next(self._first_error(msgspec.json.decode(data)), None)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            raise SerializationError(f"{len(data)} bytes are not a JSON document: {problem}") from None
+            raise SerializationError(f"{len(data)} bytes are not a JSON document: {reason_of(problem)}") from None
         except Exception as problem:  # such as a reference to a schema elsewhere
             raise SerializationError(f"a JSON Schema can't be used on a value ({type(problem).__name__})") from problem
         if error is not None:
-            msg = f"a value isn't valid by its JSON Schema, at {error.json_path}: rule `{error.validator}`"
-            raise SerializationError(msg)
+            place = "$" + "".join(map(self._step, error.absolute_path))
+            raise SerializationError(f"a value isn't valid by its JSON Schema, at {place}: rule `{error.validator}`")
+
+    def _step(self, part: str | int) -> str:
+        """A step of a path. The name of a field is a part of the value, unless the schema has it."""
+        if isinstance(part, int):
+            return f"[{part}]"
+        return f".{part}" if part in self._names else "[...]"
+
+
+def _property_names(rule: Any) -> Iterator[str]:
+    """The names of the properties that a schema has anywhere."""
+    waiting = [rule]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            properties = part.get("properties")
+            yield from properties if isinstance(properties, dict) else ()
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part

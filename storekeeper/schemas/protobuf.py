@@ -22,6 +22,7 @@ from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.schemas.column_fields import JSON_TEXT
 from storekeeper.schemas.framing import framed
 from storekeeper.schemas.registry import SchemaRegistry
+from storekeeper.serdes.reasons import reason_of
 from storekeeper.serdes.value_field import ValueField
 
 _SQL_TYPES = {
@@ -194,8 +195,9 @@ class ProtobufSerde(Generic[T]):
             )
             return msgspec.convert(plain, type_, strict=False)  # Protobuf's JSON has int64 as text
         except Exception as error:  # the library raises many, and a type may have code of its own
-            msg = f"a message {self._descriptor.full_name} is not a {getattr(type_, '__name__', type_)}: {error}"
-            raise SerializationError(msg) from error
+            kind = getattr(type_, "__name__", type_)
+            msg = f"a message {self._descriptor.full_name} is not a {kind}: {reason_of(error)}"
+            raise SerializationError(msg) from None
 
     def _check_message(self, indexes: Sequence[int], schema_id: int, registry: SchemaRegistry) -> None:
         """Refuses a value that is another message. A schema that came as text doesn't say: the place decides then."""

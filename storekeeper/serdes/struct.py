@@ -18,6 +18,7 @@ from msgspec import inspect
 
 from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.serdes.plain_check import Check, plain_check
+from storekeeper.serdes.reasons import reason_of
 from storekeeper.serdes.round_trip import Likeness
 from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
 
@@ -89,7 +90,7 @@ class StructSerde(Generic[T]):
             back = self.read(data)
             difference = self._likeness.difference(value, back)
         except Exception as error:  # a type may have code of its own
-            msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {_why(error)}"
+            msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {reason_of(error)}"
             raise SerializationError(msg) from error
         if difference is not None:
             msg = f"a {type(value).__name__} doesn't read back equal: {difference}; convert it, or declare its type"
@@ -105,7 +106,7 @@ class StructSerde(Generic[T]):
         try:
             return self.read(data)
         except Exception as error:  # a type may have code of its own
-            raise SerializationError(f"{len(data)} bytes are not a {_name(self.type)}: {_why(error)}") from error
+            raise SerializationError(f"{len(data)} bytes are not a {_name(self.type)}: {reason_of(error)}") from error
 
 
 class KeySerde(StructSerde[T]):
@@ -191,10 +192,18 @@ def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
 
 
 def key_serde(serde: Serde[T]) -> Serde[T]:
-    """The serde for keys: where equal values may be written in several ways, one that writes them in one way."""
+    """The serde for keys: where equal values may be written in several ways, one that writes them in one way.
+
+    Raises:
+        ConfigurationError: there is no one way: keys are sets of sets.
+    """
     if not isinstance(serde, StructSerde) or isinstance(serde, KeySerde):
         return serde
     form = _form(serde.type)
+    for part in form.parts:
+        if isinstance(part, _SETS) and any(isinstance(inner, _SETS) for inner in _parts(part.item_type)):
+            msg = f"keys can't be of type {serde.type!r}: sets within a set have no order, so equal keys would have"
+            raise ConfigurationError(f"{msg} other bytes in another process. Make text or tuples of them")
     return KeySerde(serde.type) if any(isinstance(part, _WRITTEN_IN_MANY_WAYS) for part in form.parts) else serde
 
 
@@ -288,18 +297,6 @@ def _canonical_decimal(number: Decimal) -> Decimal:
     if 0 < exponent <= _MOST_ZEROS:
         stripped, exponent = stripped + "0" * exponent, 0
     return Decimal(f"{'-' * sign}{stripped}E{exponent}")
-
-
-def _why(error: Exception) -> str:
-    """An error without what it may quote of the value."""
-    if isinstance(error, msgspec.MsgspecError | TypeError | RecursionError):
-        return str(error)
-    if isinstance(error, UnicodeError):
-        return getattr(error, "reason", type(error).__name__)
-    wrong = getattr(error, "errors", None)  # those of pydantic
-    if not callable(wrong):
-        return type(error).__name__
-    return ", ".join(f"`{'.'.join(map(str, part['loc']))}`: {part['type']}" for part in wrong())
 
 
 def _never(_: object) -> bool:

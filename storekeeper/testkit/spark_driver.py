@@ -16,6 +16,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import changelog_topics
 from storekeeper.changelog.bounded_reader import read_topic
+from storekeeper.engine.dead_letters import own_headers
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.runtime.batch_query import ProcessBatch
@@ -170,8 +171,7 @@ class SparkDriver(TopologyTestDriver):
         """Reads the new committed records of the app's topics into this driver."""
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):
-                headers = [(name, value or b"") for name, value in message.headers() or ()]
-                self._show(topic, message.key(), message.value(), message.timestamp()[1], headers)
+                self._show(topic, message.key(), message.value(), message.timestamp()[1], message.headers() or [])
         for topic in self._context.spec.dead_letter_topics:
             self.dead_letters += map(_letter, self._unseen(topic))
         for store, topic in self._changelog_topics.items():
@@ -226,10 +226,12 @@ def _done(future: object) -> bool:
 
 def _letter(message: Message) -> DeadLetter:
     # The others are the record's own, and may be no text.
-    headers = {name: (value or b"").decode() for name, value in message.headers() or () if name.startswith("dlq.")}
+    found = message.headers() or []
+    headers = {name: (value or b"").decode() for name, value in found if name.startswith("dlq.")}
     partition, offset, timestamp_ms = (
         int(headers.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
     )
-    record = Record(headers.get("dlq.topic", ""), partition, offset, timestamp_ms, message.key(), message.value())
+    place = headers.get("dlq.topic", ""), partition, offset, timestamp_ms
+    record = Record(*place, message.key(), message.value(), own_headers(found))
     return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"],
                       headers.get("dlq.operator", ""), headers.get("dlq.repartition", ""))  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from storekeeper.locations import Location
 from storekeeper.snapshots.columns import PLACE_COLUMNS, snapshot_schema
 from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, read_rows
-from storekeeper.stores.row_digest import row_hash
+from storekeeper.stores.row_digest import moved, row_hash
 from storekeeper.verification.copies import Copy, Held, of_snapshot_row
 
 
@@ -49,10 +49,12 @@ class SnapshotCopies:
 
     def _rows(self, partition: int) -> tuple[dict[bytes, int], dict[bytes, int]]:
         """The hashes of a partition's rows, and the offsets of their records, by key."""
-        hashes, places = {}, {}
+        hashes, places = dict[bytes, int](), dict[bytes, int]()
         for batch in read_rows(self.path, self.proof.version, snapshot_schema({})):
             columns = (batch[name].to_pylist() for name in PLACE_COLUMNS)
             for number, offset, timestamp_ms, key, value in zip(*columns, strict=True):
                 if number == partition and None not in (offset, timestamp_ms, key, value):
-                    hashes[key], places[key] = row_hash(key, value, offset, timestamp_ms), offset
+                    added = row_hash(key, value, offset, timestamp_ms)
+                    # A key that is there twice differs, whichever of its rows is the right one.
+                    hashes[key], places[key] = moved(hashes.get(key, 0), added=added, removed=0), offset
         return hashes, places

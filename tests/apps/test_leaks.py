@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import unicodedata
 from base64 import b64encode
 from urllib.parse import quote
 
@@ -65,7 +67,7 @@ LEAKS = {
         "P.O. Box 1234",
         "c/o Meera Rao",
     ],
-    EMAIL: ["a@b.io", "write to meera.k+shop@mail.example.co.in", "<méera@exämple.org>"],
+    EMAIL: ["a@b.io", "write to meera.k+shop@mail.example.co.in", "<méera@exämple.org>", "x@डाटा.in", "राम@डाटा.भारत"],
 }
 HARMLESS = {
     TEN_DIGITS: [
@@ -135,6 +137,17 @@ def test_masked_text_holds_no_leak_whatever_is_around_it(before: str, leak: str,
     masked = masked_text(before + leak + after)
     assert not any(python_pattern(pattern).search(masked) for pattern in (TEN_DIGITS, EMAIL, ADDRESS))
     assert not disguised_leak([masked])
+
+
+@pytest.mark.parametrize("text", ["h#1", "apt#4", "c/oab", "a@b.℡", "㊿㊿㊿㊿㊿", "℅ﬀ"])
+def test_a_leak_of_few_characters_is_masked(text: str) -> None:
+    assert masked_text(text) == MASK
+
+
+def test_each_blank_and_each_invisible_character_joins_digits() -> None:
+    kinds = ((chr(code), unicodedata.category(chr(code))) for code in range(sys.maxunicode + 1))
+    joints = [character for character, kind in kinds if kind == "Cf" or kind.startswith("Z")]
+    assert [hex(ord(joint)) for joint in joints if masked_text(f"98891{joint}27612") != MASK] == []
 
 
 @pytest.mark.parametrize("leak", [text for pattern, texts in LEAKS.items() for text in texts if pattern != TEN_DIGITS])

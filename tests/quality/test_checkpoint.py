@@ -10,8 +10,10 @@ import great_expectations.expectations as gxe
 import pandas as pd
 import pytest
 
+from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
 from storekeeper.quality.checkpoint import Afterwards, run_checkpoint
 from storekeeper.quality.errors import ValidationError
+from storekeeper.quality.suite import CheckedFrame, for_pandas, suite_of
 from storekeeper.quality.verdict import Outcome, Status, Verdict
 
 CITIES = pd.DataFrame({"City": ["Pune", "Pune", None, "Ulhasnagar"]})
@@ -51,6 +53,16 @@ def test_the_verdict_is_taken_after_the_data_docs_and_then_told(tmp_path: Path) 
         "cities",
         ["City is known. Failing rows: 1.", "City is always there. Failing rows: 1."],
     )
+
+
+def test_a_line_break_behind_an_allowed_text_is_another_text() -> None:
+    column = CheckedColumn("City", "string", allowed=("Pune", "Goa"), any_case=True)
+    table = CheckedTable("cities", (column,))
+    taken: list[tuple[Outcome, ...]] = []
+    for texts in (["PUNE", "goa"], ["Pune\n"], ["Pune\nGoa"]):
+        checks = suite_of(table, CheckedFrame(["City"], frozenset({"City"}), for_pandas))
+        run_checkpoint(pd.DataFrame({"City": texts}), checks, Afterwards(taken.append))
+    assert [all(outcome.passed for outcome in outcomes) for outcomes in taken] == [True, False, False]
 
 
 def test_nobody_is_told_if_nothing_was_decided() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -35,6 +36,27 @@ def test_without_a_type_a_record_is_a_dict_that_must_fit() -> None:
             serde.serialize(wrong)
 
 
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("int", 2**31), ("int", -(2**31) - 1), ("int", 1.5), ("int", True), ("long", 1.5), ("boolean", None),
+        ("boolean", "no"), ("double", "1"), ({"type": "array", "items": "int"}, [1, 2**40]),
+        ({"type": "map", "values": "boolean"}, {"a": 1}),
+    ],
+)  # fmt: skip
+def test_a_value_that_would_be_read_as_another_one_is_refused(kind: Any, wrong: Any) -> None:
+    serde = AvroSerde({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]})
+    with pytest.raises(SerializationError, match="schema: a"):
+        serde.serialize({"a": wrong})
+
+
+def test_the_largest_and_the_least_int_are_one() -> None:
+    serde = AvroSerde({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "default": 7}]})
+    for record in ({"a": 2**31 - 1}, {"a": -(2**31)}):
+        assert serde.deserialize(serde.serialize(record)) == record
+    assert serde.deserialize(serde.serialize({})) == {"a": 7}
+
+
 def test_damaged_bytes_are_refused() -> None:
     serde = AvroSerde(AVRO)
     data = serde.serialize({"card": "7", "amount": Decimal(1)})
@@ -54,6 +76,19 @@ def test_an_error_shows_no_part_of_the_value() -> None:
     for error in (refused, undecoded):
         assert "4836051607" not in str(error.value)
         assert "much" not in str(error.value)
+
+
+def test_an_error_of_a_type_shows_no_part_of_the_value_either() -> None:
+    class Till(msgspec.Struct):
+        card: Literal["a", "b"]
+
+    field = {"name": "card", "type": "string"}
+    anything = AvroSerde({"type": "record", "name": "T", "fields": [field]})
+    with pytest.raises(SerializationError, match=r"is not a Till: Invalid enum value - at `\$\.card`") as refused:
+        AvroSerde({"type": "record", "name": "T", "fields": [field]}, Till).deserialize(
+            anything.serialize({"card": "4836051607"})
+        )
+    assert refused.value.__cause__ is None
 
 
 def test_times_are_read_as_the_schema_says() -> None:

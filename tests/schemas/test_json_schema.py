@@ -36,3 +36,10 @@ def test_what_is_no_schema_is_refused() -> None:
     for wrong in ("{", {"type": "nonsense"}):
         with pytest.raises(ConfigurationError, match="not a JSON Schema"):
             JsonSchemaSerde(wrong)
+
+
+def test_an_error_names_a_field_only_if_the_schema_does() -> None:
+    by_card = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    serde = JsonSchemaSerde({"type": "object", "properties": {"cards": by_card}})
+    with pytest.raises(SerializationError, match=r"at \$\.cards\[\.\.\.\]\[1\]: rule `type`"):
+        serde.serialize({"cards": {"4836051607": [1, "a"]}})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 from decimal import Decimal
+from typing import Literal
 
 import msgspec
 import pytest
@@ -46,6 +47,14 @@ def test_what_does_not_fit_is_refused_without_its_content() -> None:
     for damaged in (b"\xff", b"\x0a\x05ab"):
         with pytest.raises(SerializationError):
             ProtobufSerde(message(), Purchase).deserialize(damaged)
+
+
+def test_a_message_that_its_type_refuses_is_not_quoted() -> None:
+    class Till(msgspec.Struct):
+        card: Literal["a", "b"]
+
+    with pytest.raises(SerializationError, match=r"is not a Till: Invalid enum value - at `\$\.card`"):
+        ProtobufSerde(message(), Till).deserialize(message()(card="4836051607").SerializeToString())
 
 
 def test_a_newer_message_is_read_and_another_one_is_not() -> None:

@@ -255,6 +255,12 @@ def test_equal_keys_have_the_same_bytes(type_: Any, one: Any, other: Any, data: 
     assert serde.deserialize(data) == one
 
 
+@pytest.mark.parametrize("type_", [frozenset[frozenset[str]], list[set[tuple[frozenset[int], int]]]])
+def test_sets_of_sets_are_no_keys_as_they_have_no_order(type_: Any) -> None:
+    with pytest.raises(ConfigurationError, match="sets within a set have no order"):
+        key_serde(serde_of(type_))
+
+
 def test_a_key_that_is_written_otherwise_is_read_in_the_one_form() -> None:
     assert str(key_serde(serde_of(Decimal)).deserialize(b"1.00")) == "1"
     with pytest.raises(SerializationError):

@@ -182,6 +182,19 @@ def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path
     ]
 
 
+def test_a_key_that_a_snapshot_has_twice_is_found_though_its_manifest_counts_both(tmp_path: Path) -> None:
+    log: list[tuple[bytes, bytes | None]] = [(b"key-1", b"old"), (b"key-2", b"2"), (b"key-1", b"new")]
+    right = rows_in(log)
+    for number, more in enumerate((Row(0, 0, 0, b"key-1", b"old"), right[0])):
+        rows = [more, *right]
+        manifest = manifest_of(rows, changelog_offsets={0: len(log)})
+        write_snapshot(tmp_path / str(number), rows, manifest=manifest)
+        proof = prove(tmp_path / str(number), VerifiedVersion(0, manifest), StoreValues(()))
+        copies = SnapshotCopies(tmp_path / str(number), proof)
+        assert copies.flaws == ()
+        assert verified(log, *copies.of_partition(0)).reasons == ["snapshot 0, partition 0: different ••••• (5 bytes)"]
+
+
 class FakeNode:
     """A node that holds `rows` and moves on by one more record each time that it is asked."""
 
