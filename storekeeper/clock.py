@@ -6,6 +6,8 @@ import time
 from typing import Protocol
 
 DAY_MS = 86_400_000
+DATE_DIGITS = len("20260131")
+"""So many digits alone are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant."""
 
 
 class Clock(Protocol):

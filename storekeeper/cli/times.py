@@ -7,13 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from storekeeper.clock import SystemClock
+from storekeeper.clock import DATE_DIGITS, SystemClock
 
 TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 """The forms, for an option's help."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DATE_DIGITS = len("20260131")
-"""So many digits alone are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant."""
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LONG = re.compile(r"(\d{1,9})([smhd])")
 
@@ -31,7 +29,7 @@ def parse_time(text: str, now_ms: int) -> int:
     """
     if text == "now":
         return now_ms
-    if text.isascii() and text.isdigit() and len(text) > 4 and len(text) != _DATE_DIGITS:
+    if text.isascii() and text.isdigit() and len(text) > 4 and len(text) != DATE_DIGITS:
         return int(text)
     if is_ago(text):
         return max(0, now_ms - parse_duration(text[1:]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from storekeeper.clock import DATE_DIGITS
 from storekeeper.errors import InvalidArgumentError, NotExactError
 from storekeeper.serdes.keys.escaping import after_key, ended
 from storekeeper.serdes.keys.row_keys import LAYOUTS
@@ -30,8 +31,6 @@ CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 19
-_DATE_DIGITS = len("20260131")
-"""So many digits alone are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant."""
 LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
 TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
@@ -240,7 +239,7 @@ def time_ms(text: str) -> int:
         InvalidArgumentError: it is neither, or may be both: eight digits. Or it is before 1970.
     """
     digits = len(text) if text.isascii() and text.isdigit() else 0
-    if 0 < digits <= _MOST_DIGITS and digits != _DATE_DIGITS and int(text) <= MAX_TIMESTAMP_MS:
+    if 0 < digits <= _MOST_DIGITS and digits != DATE_DIGITS and int(text) <= MAX_TIMESTAMP_MS:
         return int(text)
     try:
         at = datetime.fromisoformat(text)
