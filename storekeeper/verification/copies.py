@@ -60,7 +60,8 @@ class Copy:
         holder: its name, such as `snapshot 12` or `node a`.
         offset: the changelog offset, exclusive, at which it should hold the same as the changelog.
         rows, digest: number and digest of all of its rows.
-        held: called if there is a difference, with the hashes by key of what the changelog holds.
+        held: called if there is a difference, with the hashes by key of what the changelog holds. It may give the
+            differing rows in parts.
         hash_of: the hash of which its digest is the sum.
     """
 
@@ -68,7 +69,7 @@ class Copy:
     offset: int
     rows: int
     digest: int
-    held: Callable[[Mapping[bytes, int]], Held]
+    held: Callable[[Mapping[bytes, int]], Iterable[Held]]
     hash_of: HashOf = of_value
 
 
@@ -212,8 +213,7 @@ def verify_copies(changelog: Changelog, copies_of: CopiesOf, observed: Observed 
             reached = max(reached, copy.offset)
             result.compared[copy.holder] = result.compared.get(copy.holder, 0) + 1
             if (fold.rows, fold.digest(copy.hash_of)) != (copy.rows, copy.digest):
-                held = copy.held(fold.hashes(copy.hash_of))
-                result.note(copy, partition, _explained(changelog, partition, copy, held))
+                result.note(copy, partition, _first_differences(changelog, partition, copy, fold))
         result.rows += fold.rows
     return result
 
@@ -224,6 +224,17 @@ def differing_buckets(ours: Sequence[int], hashes: Mapping[bytes, int]) -> list[
     for key, one in hashes.items():
         theirs[bucket_of(key)] += one
     return [number for number, mine in enumerate(ours) if moved(0, added=theirs[number], removed=0) != mine]
+
+
+def _first_differences(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> Differences:
+    """The differences in the first part that has any. A part whose keys are all superseded says nothing of the next."""
+    superseded = 0
+    for held in copy.held(fold.hashes(copy.hash_of)):
+        found = _explained(changelog, partition, copy, held)
+        superseded += found.superseded
+        if found.shown:
+            return Differences(found.shown, superseded)
+    return Differences([], superseded)
 
 
 def _explained(changelog: Changelog, partition: int, copy: Copy, held: Held) -> Differences:

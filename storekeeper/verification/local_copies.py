@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,10 +85,10 @@ class LocalCopies:
         holder = self.name_of(folder)
         self._folders[holder, partition] = folder
 
-        def held(_: Mapping[bytes, int]) -> Held:
+        def held(_: Mapping[bytes, int]) -> Iterator[Held]:
             excused = self._excused(partition, checkpoint.offset, hashes)
             compared = {key: entry for key, entry in hashes.items() if key not in excused}
-            return Held(own_end, compared, lambda key: key not in excused)
+            yield Held(own_end, compared, lambda key: key not in excused)
 
         return Copy(holder, own_end, len(hashes), moved(0, added=sum(hashes.values()), removed=0), held)
 

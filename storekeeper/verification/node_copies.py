@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -106,12 +107,11 @@ class NodeCopies:
             self.notices.append(f"node {name}, {_partition(path)}: damaged rows were set aside at {at}, and restored")
         buckets = list(map(from_hex, answer["buckets"]))
 
-        def held(ours: Mapping[bytes, int]) -> Held:
-            buckets_to_ask = differing_buckets(buckets, ours)[:_ASKED_BUCKETS]
-            query = "&".join(f"bucket={number}" for number in buckets_to_ask)
-            now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
-            entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
-            return Held(now["offset"], entries, lambda key: bucket_of(key) in buckets_to_ask)
+        def held(ours: Mapping[bytes, int]) -> Iterator[Held]:
+            for part in _askable(differing_buckets(buckets, ours)):
+                now = self._asked(name, address, f"{path}?{_query(part)}") or {"offset": 0, "entries": []}
+                entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
+                yield Held(now["offset"], entries, partial(_is_in, part))
 
         digest = from_hex(answer["digest"])
         return Copy(f"node {name}", answer["offset"], answer["rows"], digest, held, of_stored_row)
@@ -133,9 +133,8 @@ class NodeCopies:
         """
         found: set[bytes] = set()
         path = f"/state/digest/{store}/{partition}"
-        for start in range(0, len(buckets), _ASKED_BUCKETS):
-            asked = "&".join(f"bucket={number}" for number in buckets[start : start + _ASKED_BUCKETS])
-            answer = self._asked(name, address, f"{path}?{asked}")
+        for part in _askable(buckets):
+            answer = self._asked(name, address, f"{path}?{_query(part)}")
             found |= {_decoded(key) for key, _ in (answer or {"entries": []})["entries"]}
         return found
 
@@ -187,6 +186,19 @@ class NodeCopies:
         answer = self._http.get(f"{address}{path}", headers=self._credentials.headers())
         answer.raise_for_status()
         return answer.json()
+
+
+def _askable(buckets: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Buckets in parts of which a node lists the rows at once."""
+    return (buckets[start : start + _ASKED_BUCKETS] for start in range(0, len(buckets), _ASKED_BUCKETS))
+
+
+def _is_in(buckets: Collection[int], key: bytes) -> bool:
+    return bucket_of(key) in buckets
+
+
+def _query(buckets: Sequence[int]) -> str:
+    return "&".join(f"bucket={number}" for number in buckets)
 
 
 def _partition(path: str) -> str:

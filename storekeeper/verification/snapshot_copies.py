@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from storekeeper.locations import Location
@@ -40,9 +40,9 @@ class SnapshotCopies:
         content = self.proof.partitions.get(partition, PartitionContent())
         offset = self.proof.manifest.changelog_offsets.get(partition, 0)
 
-        def held(_: Mapping[bytes, int]) -> Held:
+        def held(_: Mapping[bytes, int]) -> Iterator[Held]:
             hashes, places = self._rows(partition)
-            return Held(offset, hashes, places=places)
+            yield Held(offset, hashes, places=places)
 
         holder = f"snapshot {self.proof.version}"
         return [Copy(holder, offset, content.rows, content.digest, held, of_snapshot_row)]

@@ -71,7 +71,7 @@ def rows_in(log: Sequence[tuple[bytes, bytes | None]]) -> list[Row]:
 
 def copy_of(rows: Rows, offset: int, holder: str = "snapshot 3") -> Copy:
     hashes = {key: entry_hash(key, value) for key, value in rows.items()}
-    return Copy(holder, offset, len(rows), digest(rows.items()), lambda _: Held(offset, hashes))
+    return Copy(holder, offset, len(rows), digest(rows.items()), lambda _: [Held(offset, hashes)])
 
 
 def verified(log: Sequence[tuple[bytes, bytes | None]], *copies: Copy) -> Verification:
@@ -126,7 +126,7 @@ def test_a_row_is_excused_only_if_the_log_lacks_the_record_that_it_names() -> No
     for place, superseded in ((0, 1), (1, 0), (2, 0), (9, 0)):
         hashes = {key: entry_hash(key, value) for key, value in ((b"a", b"1"), (b"b", b"2"))}
         held = Held(2, hashes, places={b"a": place, b"b": 1})
-        copy = Copy("snapshot 3", 2, 2, sum(hashes.values()), lambda _, held=held: held)  # type: ignore[misc]
+        copy = Copy("snapshot 3", 2, 2, sum(hashes.values()), lambda _, held=held: [held])  # type: ignore[misc]
         found = verify_copies(log, lambda _, copy=copy: [copy])  # type: ignore[arg-type, misc]
         assert (found.superseded, len(found.reasons)) == (superseded, 1 - superseded), place
 
@@ -144,7 +144,7 @@ def test_the_differences_of_each_copy_and_partition_are_named_and_the_others_cou
 def test_a_nodes_row_of_another_time_or_schema_version_is_found(timestamp_ms: int, version: int) -> None:
     for sentence, right in (((0, 1), True), ((timestamp_ms, version), False)):
         hashes = {b"a": stored_row_hash(b"a", b"1", *sentence)}
-        copy = Copy("node a", 1, 1, hashes[b"a"], lambda _, hashes=hashes: Held(1, hashes), of_stored_row)  # type: ignore[misc]
+        copy = Copy("node a", 1, 1, hashes[b"a"], lambda _, hashes=hashes: [Held(1, hashes)], of_stored_row)  # type: ignore[misc]
         assert (verified([(b"a", b"1")], copy).reasons == []) is right
 
 
@@ -245,6 +245,23 @@ def test_a_node_is_compared_where_it_stands_and_its_wrong_rows_are_found_though_
         assert nodes.of_partition(members, "s", "another-log", 0) == []
     assert len(found.reasons) == reasons
     assert found.compared == {"node a": 1}
+
+
+def test_a_wrong_row_is_found_behind_many_that_can_not_be_compared() -> None:
+    keys = [b"key-%04d" % number for number in range(1000)]
+    worst = max(keys, key=bucket_of)
+    log: list[tuple[bytes, bytes | None]] = [(key, b"old") for key in keys]
+    log += [(key, b"new") for key in keys if bucket_of(key) < bucket_of(worst)]
+    compacted = FakeChangelog(log)
+    newest = {key: offset for offset, (key, _) in enumerate(log)}
+    compacted.records = [record for record in compacted.records if newest[record.key or b""] == record.offset]
+    node = FakeNode(log, {worst: b"flipped"})
+    node.offset = len(keys)
+    with NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(node.answer)) as nodes:
+        copies = nodes.of_partition(nodes.members(), "s", "s-log", 0)
+        found = verify_copies(compacted, lambda _: copies)  # type: ignore[arg-type]
+    assert found.superseded > 100
+    assert found.wrong == [("node a", 0)]
 
 
 def test_a_replica_that_a_node_has_healed_is_told() -> None:
