@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -159,18 +159,22 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments."""
         ctx.ignore_unknown_options = any(map(is_ago, args))
+        plain = args[args.index("--") + 1 :] if "--" in args else []  # noted before: the parser empties the list
         left = super().parse_args(ctx, args)
-        if ctx.ignore_unknown_options and "--" not in args:
-            _check_no_option(self, ctx)
+        if ctx.ignore_unknown_options:
+            _check_no_option(self, ctx, plain)
         return left
 
 
-def _check_no_option(command: TyperCommand, ctx: Any) -> None:
-    """Refuses options that were taken for arguments, as keys, because times were let through."""
+def _check_no_option(command: TyperCommand, ctx: Any, plain: Sequence[str]) -> None:
+    """Refuses options that were taken for arguments, as keys, because times were let through.
+
+    `plain` are the words that are no options, whatever they look like. Nor is a lone `-` one.
+    """
     for parameter in command.params:
         given = ctx.params.get(parameter.name) if parameter.param_type_name == "argument" else None
         for word in given if isinstance(given, list | tuple) else [given]:
-            if isinstance(word, str) and word.startswith("-") and not is_ago(word):
+            if isinstance(word, str) and word.startswith("-") and word not in {"-", *plain} and not is_ago(word):
                 raise typer.BadParameter(
                     "there is no such option; write `--` before a key that looks like one", param_hint=word
                 )

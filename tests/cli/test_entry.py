@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from confluent_kafka import KafkaError, KafkaException
 from typer.testing import CliRunner, Result
 
@@ -59,6 +60,24 @@ def _called(*arguments: str) -> Result:
 )
 def test_a_misspelled_option_beside_a_time_is_no_key(words: str) -> None:
     done = _called(*words.split())
+    assert (done.exit_code, "there is no such option" in done.output) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("--as-of -1h -- rewards -k", "-k"),
+        ("rewards --as-of -1h -- --revers", "--revers"),
+        ("rewards - --as-of -1h", "-"),
+    ],
+)
+def test_a_key_beside_a_time_may_look_like_an_option(words: str, key: str) -> None:
+    command = typer.main.get_command(entry.app).get_command(None, "get")  # type: ignore[attr-defined]
+    assert command.make_context("get", words.split()).params["key"] == key
+
+
+def test_a_misspelled_option_in_front_of_such_a_key_is_none() -> None:
+    done = _called("erase", "rewards", "--dry", "-1h", "--", "-k")
     assert (done.exit_code, "there is no such option" in done.output) == (ExitCode.USAGE, True)
 
 
