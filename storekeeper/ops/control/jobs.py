@@ -52,8 +52,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 """The commands, and the subcommands of each; none for a command that has none."""
 _NAME_APPS = frozenset({"app", "generation"})
 """Commands that take an app's name. Beyond jobs that may be `module:variable`, which imports a module."""
-_TIME = re.compile(r"\d{4}-[0-9TWZ:.,+-]*")
-"""A time with a colon, as `--from` takes it. No module has such a name."""
+_TIME = re.compile(r"\d{4}[0-9-][0-9TWZ:., +-]*")
+"""A time with a colon, as `--from` takes it: with hyphens or without. No module has such a name."""
 _OUTPUT = ("-o", "--output")
 _MOST_WORDS = 200
 _LONGEST_WORD = 4000

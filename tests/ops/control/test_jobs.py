@@ -17,6 +17,7 @@ from harness.waiting import eventually
 from storekeeper.cli.entry import app
 from storekeeper.clock import SystemClock
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, InvalidNameError
+from storekeeper.generations.catalog import check_since
 from storekeeper.ops.control import jobs as module
 from storekeeper.ops.control.jobs import (
     ALLOWED,
@@ -276,6 +277,12 @@ async def test_old_jobs_are_forgotten(root: Path, tmp_path: Path, monkeypatch: p
 )
 def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
     check_allowed(words.split())
+
+
+@pytest.mark.parametrize("since", ["2026-01-31T00:00:00+01:00", "2026-01-31 00:00:00.5Z", "20260131T00:00Z"])
+def test_a_job_may_begin_at_any_time_that_its_command_takes(since: str) -> None:
+    check_since(since)
+    check_allowed(["generation", "seed", "pos", "--from", since])
 
 
 @pytest.mark.parametrize(
