@@ -266,7 +266,7 @@ class AvroSerde(Generic[T]):
             return msgspec.convert(record, self.type, builtin_types=_OWN_TYPES)
         except Exception as error:  # a type may have code of its own
             msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {reason_of(error)}"
-            raise SerializationError(msg) from None
+            raise SerializationError(msg) from error  # which says whether the value is to blame
 
     def _misfits(self, record: Any) -> str:
         """The names of the fields that don't fit, where that can be said."""

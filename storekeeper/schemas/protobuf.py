@@ -197,7 +197,7 @@ class ProtobufSerde(Generic[T]):
         except Exception as error:  # the library raises many, and a type may have code of its own
             kind = getattr(type_, "__name__", type_)
             msg = f"a message {self._descriptor.full_name} is not a {kind}: {reason_of(error)}"
-            raise SerializationError(msg) from None
+            raise SerializationError(msg) from error  # which says whether the value is to blame
 
     def _check_message(self, indexes: Sequence[int], schema_id: int, registry: SchemaRegistry) -> None:
         """Refuses a value that is another message. A schema that came as text doesn't say: the place decides then."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.schemas.avro import AvroSerde
 from storekeeper.schemas.bound import bound_to
 from storekeeper.schemas.registry import MemoryRegistry
+from storekeeper.topology.failures import is_of_record
 from tests.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, MONEY, Purchase
 
 
@@ -88,7 +90,20 @@ def test_an_error_of_a_type_shows_no_part_of_the_value_either() -> None:
         AvroSerde({"type": "record", "name": "T", "fields": [field]}, Till).deserialize(
             anything.serialize({"card": "4836051607"})
         )
-    assert refused.value.__cause__ is None
+    assert is_of_record(refused.value)
+
+
+def test_a_disk_that_is_full_where_a_type_reads_is_not_the_records_fault() -> None:
+    class Till(msgspec.Struct):
+        card: str
+
+        def __post_init__(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    schema = {"type": "record", "name": "T", "fields": [{"name": "card", "type": "string"}]}
+    with pytest.raises(SerializationError, match="is not a Till: OSError") as failed:
+        AvroSerde(schema, Till).deserialize(AvroSerde(schema).serialize({"card": "a"}))
+    assert not is_of_record(failed.value)
 
 
 def test_times_are_read_as_the_schema_says() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 from decimal import Decimal
 from typing import Literal
 
@@ -12,6 +13,7 @@ from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.schemas.bound import bound_to
 from storekeeper.schemas.protobuf import ProtobufSerde, file_of
 from storekeeper.schemas.registry import MemoryRegistry
+from storekeeper.topology.failures import is_of_record
 from tests.schemas.samples import Purchase, message, proto
 
 
@@ -55,6 +57,18 @@ def test_a_message_that_its_type_refuses_is_not_quoted() -> None:
 
     with pytest.raises(SerializationError, match=r"is not a Till: Invalid enum value - at `\$\.card`"):
         ProtobufSerde(message(), Till).deserialize(message()(card="4836051607").SerializeToString())
+
+
+def test_a_disk_that_is_full_where_a_type_reads_is_not_the_records_fault() -> None:
+    class Till(msgspec.Struct):
+        card: str
+
+        def __post_init__(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(SerializationError, match="is not a Till: OSError") as failed:
+        ProtobufSerde(message(), Till).deserialize(message()(card="a").SerializeToString())
+    assert not is_of_record(failed.value)
 
 
 def test_a_newer_message_is_read_and_another_one_is_not() -> None:
