@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from harness import project
@@ -154,6 +155,14 @@ def airflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
     )
     return home / "airflow.db"
+
+
+@pytest.fixture(autouse=True)
+def log_stays() -> Iterator[None]:
+    """Fails a test that sets the log of this process up: all later tests would write to its file. See `called_here`."""
+    before = structlog.get_config()
+    yield
+    assert structlog.get_config() == before, "use the fixture `called_here`"
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from storekeeper.verification import verify
 from storekeeper.verification.check_verdict import CheckVerdict, last_verdict, verdict_folder
 
 
+@pytest.mark.usefixtures("called_here")
 def test_the_verdict_on_a_store_is_kept_if_the_next_one_cannot_be_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
