@@ -13,6 +13,6 @@ class Profile(StrEnum):
     READ_HEAVY = "read_heavy"
     """Strong filters and eager compaction: a point read touches one file."""
     MEMORY_CONSTRAINED = "memory_constrained"
-    """Small buffers and blocks, partitioned indexes, few open files: many stores in a small process."""
+    """Small buffers and blocks, few open files: many stores in a small process."""
     BALANCED = "balanced"
     """The default."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict, WriteBatch
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.stores.profile import Profile
@@ -17,7 +20,9 @@ from storekeeper.stores.rocksdb_options import (
     RocksDBMemory,
     RocksDBOptions,
     bound_process_memory,
+    metadata_options,
     process_memory,
+    row_options,
 )
 
 
@@ -50,12 +55,38 @@ def test_a_profile_sets_its_numbers(tmp_path: Path, profile: Profile) -> None:
         "max_open_files": str(tuning.max_open_files),
         "target_file_size_base": str(tuning.target_file_bytes),
         "max_background_jobs": str(tuning.background_jobs),
-        "partition_filters": str(tuning.partitioned_index).lower(),
+        "partition_filters": "true",
         "compression": "kLZ4Compression",
         "paranoid_checks": "true",
         "cache_index_and_filter_blocks": "true",
         "wal_recovery_mode": "kTolerateCorruptedTailRecords",
     }.items() <= used.items()
+
+
+def test_reads_of_a_large_store_do_not_load_its_filter_each_time(tmp_path: Path) -> None:
+    memory, chance = RocksDBMemory(8 * MIB), random.Random(1)
+    native = row_options(RocksDBOptions(memory=memory))
+    native.enable_statistics()
+    store = Rdict(str(tmp_path), native, column_families={"other": metadata_options(RocksDBOptions(memory=memory))})
+    keys = [b"%08d" % number for number in chance.sample(range(500_000), 500_000)]  # in order, no files were merged
+    for start in range(0, len(keys), 20_000):
+        batch = WriteBatch(raw_mode=True)
+        for key in keys[start : start + 20_000]:
+            batch.put(key, key)
+        store.write(batch)
+    store.flush()
+    store.compact_range(None, None)
+
+    def loaded_bytes() -> int:
+        found = re.search(r"cache\.filter\.bytes\.insert COUNT : (\d+)", native.get_statistics() or "")
+        assert found
+        return int(found[1])
+
+    before, whole = loaded_bytes(), len(keys) * TUNING[Profile.BALANCED].bloom_bits // 8
+    for key in chance.sample(keys, 1000):
+        store.get(key)
+    assert loaded_bytes() - before < 10 * whole
+    store.close()
 
 
 def test_every_profile_is_for_something_else() -> None:
