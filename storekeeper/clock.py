@@ -7,7 +7,7 @@ from typing import Protocol
 
 DAY_MS = 86_400_000
 DATE_DIGITS = len("20260131")
-"""So many digits alone are a day in ISO 8601, and a moment of 1970 in milliseconds: nobody knows which is meant."""
+"""A number of eight digits may be a day in ISO 8601 or a moment of 1970 in milliseconds. It is refused as a time."""
 
 
 class Clock(Protocol):

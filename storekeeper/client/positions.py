@@ -1,4 +1,4 @@
-"""What a client's answers must include, by store: positions that it was told, and those that it has seen. No I/O."""
+"""What a client's answers must include, by store: positions that it must reach, and those that it has seen. No I/O."""
 
 from __future__ import annotations
 
